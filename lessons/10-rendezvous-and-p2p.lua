@@ -12,6 +12,7 @@ rs.lesson {
   seed = 10,
   minutes = 25,
   needs = "01",
+  show = "stores",                      -- n stops at each rendezvous and store, which elsewhere it passes over
 }
 
 local text = {

@@ -12,28 +12,16 @@
 
 enum { SEARCH_SLICE = 1 << 18 }; /* events between two frames: a fiftieth of a second or so */
 
-/* Forwards, what is new since then is marked. */
-static void
-step_to(struct model *model, struct view *view, size_t seq)
-{
-    size_t before = seq > view->cursor ? view->cursor : NO_EVENT;
-    view_goto(view, model, seq);
-    view->before = before;
-}
-
 bool
 browse_move(struct model *model, struct view *view, size_t seq)
 {
-    for (size_t i = 0; seq > view->cursor && i < model->lesson_count; i++) {
-        size_t lesson = model->lessons[i];
-        if (lesson > view->cursor && lesson < seq && model_is_lesson(model, lesson, "ask") &&
-            !view_is_revealed(view, lesson)) {
-            step_to(model, view, lesson);
-            return false;
-        }
-    }
-    step_to(model, view, seq);
-    return true;
+    size_t before = view->cursor;
+    bool   there = view_goto(view, model, seq);
+    if (!there)
+        view->message[0] = '\0'; /* the question itself says it */
+    if (view->cursor > before)
+        view->before = before; /* what is new since then is marked */
+    return there;
 }
 
 /* No stop on the way: it ends at the record's edge, which is where a session would stand. */
@@ -48,6 +36,18 @@ stand_at_record_edge(struct model *model, struct view *view, const struct move *
                  match_text(move->match), edge);
     else
         view_say(view, "%s", edge);
+}
+
+/* A stop that a question keeps back, one that was put off, is passed by. */
+static bool
+move_passes_hidden(const struct model *model, struct view *view, struct move *move)
+{
+    bool passes = is_move(move->command) && veil_hides(&view->veil, model, move->at) && view->veil.draws &&
+                  (view->veil.horizon == NO_EVENT || move->at <= view->veil.horizon);
+    if (passes)
+        move->left = 1;
+    view->moving = passes || view->moving;
+    return passes;
 }
 
 bool
@@ -65,7 +65,11 @@ browse_on(struct model *model, struct view *view)
         return true;
     }
     view->message[0] = '\0';
-    if (result == MOVE_AT_EDGE)
+    if (result == MOVE_STOPPED && move_passes_hidden(model, view, move))
+        return browse_on(model, view);
+    if (result == MOVE_STOPPED && move->command == CMD_next && predict_ask(view, model, move->at))
+        ;
+    else if (result == MOVE_AT_EDGE)
         stand_at_record_edge(model, view, move);
     else if (browse_move(model, view, move->at) && move->stopped_by != NULL)
         view_say(view, "stopped by %d: %.200s", move->stopped_by->number, match_text(move->stopped_by->match));

@@ -1,10 +1,11 @@
 /* Panes with what frames them. What is new since the last step is found by drawing a pane twice, as of then and as of
- * now, and comparing rows: no pane needs to know. Interface: panes_draw, pane_draw_body. */
+ * now, and comparing rows: no pane needs to know. Interface: panes_draw, panes_tab_at, pane_draw_body. */
 #include "frame_panes.h"
 
 #include "analysis/state.h"
 #include "base/str.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { HORIZONTAL = 0x2500, VERTICAL = 0x2502, TEE_DOWN = 0x252c, FOCUS = 0x25ba };
@@ -28,31 +29,58 @@ draw_border(struct canvas *canvas, struct box box, bool focused, const char *nam
     return canvas_part(&whole, 1, beside, box.height - 1, box.width - beside);
 }
 
+struct tab { enum pane pane; enum concern concern; int column, width; };
+
 static void
-draw_tab(struct canvas *border, int *column, bool open, enum concern concern, const char *name)
+deal_tab(struct tab *tabs, int *count, const struct slot *slot, struct tab tab)
 {
-    struct style style = { .ink = concern == CONCERN_NONE ? INK_DIM : INK_PLAIN };
-    if (open)
-        style = (struct style){ .attr = ATTR_REVERSE | ATTR_BOLD };
-    if (*column + (int)strlen(name) + 2 >= border->width)
-        return;
-    canvas_put(border, 0, (*column)++, style, ' ');
-    *column = canvas_text(border, 0, *column, style, name);
-    canvas_put(border, 0, (*column)++, style, ' ');
+    const struct tab *last = *count > 0 ? &tabs[*count - 1] : NULL;
+    tab.column = last != NULL ? last->column + last->width : 2;
+    tab.width  = (int)strlen(pane_kind(tab.pane)->name) + 2;
+    if (tab.column + tab.width < slot->box.width)
+        tabs[(*count)++] = tab;
 }
 
-/* The open pane first and reversed, so that it shows without colour, then those that are not on the screen. */
+/* The open pane first, then those that are not on the screen; how many. */
+static int
+deal_tabs(const struct scene *scene, const struct layout *layout, const struct slot *slot, struct tab tabs[PANE_COUNT])
+{
+    int count = 0;
+    deal_tab(tabs, &count, slot, (struct tab){ .pane = slot->pane, .concern = CONCERN_EVENT });
+    for (int pane = PANE_LESSON; pane < PANE_COUNT && count > 0; pane++) {
+        enum concern concern = pane_concern(scene, (enum pane)pane);
+        if (layout_slot(layout, (enum pane)pane) == NULL && concern != CONCERN_NONE)
+            deal_tab(tabs, &count, slot, (struct tab){ .pane = (enum pane)pane, .concern = concern });
+    }
+    return count;
+}
+
+/* The open pane's is reversed, so that it shows without colour. */
 static void
 draw_tabs(const struct scene *scene, const struct layout *layout, const struct slot *slot, struct canvas *canvas)
 {
     struct canvas border = canvas_part(canvas, slot->box.row, slot->box.column, 1, slot->box.width);
-    int column = 2;
-    draw_tab(&border, &column, true, CONCERN_EVENT, pane_kind(slot->pane)->name);
-    for (int pane = PANE_LESSON; pane < PANE_COUNT; pane++) {
-        enum concern concern = pane_concern(scene, (enum pane)pane);
-        if (layout_slot(layout, (enum pane)pane) == NULL && concern != CONCERN_NONE)
-            draw_tab(&border, &column, false, concern, pane_kind((enum pane)pane)->name);
+    struct tab    tabs[PANE_COUNT];
+    int           count = deal_tabs(scene, layout, slot, tabs);
+    for (int i = 0; i < count; i++) {
+        struct style style = { .ink = tabs[i].concern == CONCERN_NONE ? INK_DIM : INK_PLAIN };
+        if (i == 0)
+            style = (struct style){ .attr = ATTR_REVERSE | ATTR_BOLD };
+        canvas_put(&border, 0, tabs[i].column, style, ' ');
+        int column = canvas_text(&border, 0, tabs[i].column + 1, style, pane_kind(tabs[i].pane)->name);
+        canvas_put(&border, 0, column, style, ' ');
     }
+}
+
+enum pane
+panes_tab_at(const struct scene *scene, const struct layout *layout, const struct slot *slot, int column)
+{
+    struct tab tabs[PANE_COUNT];
+    int        count = slot->changes ? deal_tabs(scene, layout, slot, tabs) : 0;
+    for (int i = 0; i < count; i++)
+        if (column >= tabs[i].column && column < tabs[i].column + tabs[i].width)
+            return tabs[i].pane;
+    return slot->pane;
 }
 
 /* A row says something else than it did: a cross in its margin, and bold. */
@@ -108,9 +136,29 @@ draw_working(const struct scene *scene, struct canvas *body)
     str_free(&text);
 }
 
+/* Numbers that a question is about which was put off are a secret of every pane that shows them. */
+static bool
+draw_mask(const struct scene *scene, const struct pane_kind *kind, struct canvas *pane)
+{
+    bool hidden = false;
+    for (const char *at = kind->tells != NULL ? kind->tells : ""; *at != '\0' && !hidden;) {
+        char   name[64];
+        size_t length = strcspn(at, " ");
+        snprintf(name, sizeof name, "%.*s", (int)length, at);
+        hidden = veil_hides_kind(&scene->view->veil, scene->model, name);
+        at += length + (at[length] == ' ');
+    }
+    if (hidden)
+        canvas_wrap(pane, &(struct lines){ .hang = 2 }, 1, (struct style){ .ink = INK_DIM },
+                    "? hidden until you answer: :question comes back to it");
+    return hidden;
+}
+
 void
 pane_draw_body(const struct scene *scene, enum pane pane, int skip, struct canvas *body)
 {
+    if (draw_mask(scene, pane_kind(pane), body))
+        return;
     const struct pane_kind *kind = pane_kind(pane);
     if (kind->of_state && scene->model->at != scene->view->cursor) {
         draw_working(scene, body);
@@ -131,7 +179,8 @@ draw_slot(const struct scene *scene, const struct layout *layout, const struct s
         kind->title(scene, &title);
     else
         str_add(&title, kind->name);
-    struct canvas body = draw_border(canvas, slot->box, view->focus == slot->pane, canvas_words(canvas, &title));
+    struct canvas body = draw_border(canvas, slot->box, view->focus == slot->pane,
+                                    slot->changes ? "" : canvas_words(canvas, &title));
     if (slot->changes)
         draw_tabs(scene, layout, slot, canvas);
     if (slot->changes && kind->title != NULL && body.height > 2) {

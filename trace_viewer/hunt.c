@@ -41,7 +41,8 @@ hunt_on(struct view *view, const struct model *model)
     hunt->is          = NULL;
     view->moving      = false;
     view->message[0]  = '\0';
-    const char *hides = hunt->direction > 0 && view->veil.draws ? "; some are hidden until you answer" : "";
+    bool        more = view->veil.draws || view->veil.horizon != NO_EVENT;
+    const char *hides = hunt->direction > 0 && more ? "; more is hidden until you answer" : "";
     if (result == HUNT_FOUND)
         view_goto(view, model, hunt->at);
     else

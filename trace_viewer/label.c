@@ -1,5 +1,5 @@
 /* What an event is called on the timeline: its own words where it has some ("Linear", "mm", "AddmmBackward"), else
- * the end of its kind's name ("replicate"). Interface: model_label. */
+ * the end of its kind's name ("replicate"). Interface: model_label, model_label_arguments. */
 #include "model.h"
 
 #include "base/str.h"
@@ -81,4 +81,27 @@ model_label(const struct model *model, size_t seq, struct str *out)
     if (strcmp(kind, "dp.gather.backward") == 0 || strcmp(kind, "dp.scatter.chunk") == 0)
         name = kind + 3;
     str_add(out, name);
+}
+
+/* Whether the pattern names the argument. */
+static bool
+pattern_has(const char *pattern, const char *name)
+{
+    size_t length = strlen(name);
+    for (const char *at = pattern; (at = strpbrk(at, "%#")) != NULL; at++)
+        if (strncmp(at + 1, name, length) == 0 && strcspn(at + 1, " >%#") == length)
+            return true;
+    return false;
+}
+
+uint8_t
+model_label_arguments(const struct model *model, unsigned kind)
+{
+    const struct trace_kind *named = trace_kind(model->trace, kind);
+    uint8_t arguments = 0;
+    for (size_t i = 0; i < countof(patterns); i++)
+        for (int j = 0; j < named->arg_count && j < 4 && strcmp(patterns[i].kind, named->name) == 0; j++)
+            if (pattern_has(patterns[i].pattern, named->arg_name[j]))
+                arguments |= (uint8_t)(1u << j);
+    return arguments;
 }

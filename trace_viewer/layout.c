@@ -8,8 +8,8 @@
 #include "timeline.h"
 
 enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14,
-       LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28,
-       LISTING = 80, GRID_MOST = 12 };
+       LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80,
+       GRID_MOST = 12, MEASURE_FROM = 44 };
 
 static int
 least(int a, int b)
@@ -234,6 +234,29 @@ place_full(struct layout *layout, const struct scene *scene, struct box room)
     add_slot(layout, focus, room);
 }
 
+/* What the lesson has said since the last step and has no room beside others has the whole width, and lanes give way:
+ * who only goes on reads all of it. false: it has room. */
+static bool
+place_news(struct layout *layout, const struct scene *scene, struct box room, struct box band)
+{
+    int beside = room.width >= WIDE ? room.width / 3 : room.width * 3 / 8;
+    int height = room.width >= WIDE && band.height >= 14 ? band.height / 2 : band.height;
+    if (lesson_new_rows(scene, beside) <= height - 1)
+        return false;
+    int rows  = least(lesson_new_rows(scene, room.width) + 1, room.height - 1);
+    int lanes = least(layout->timeline.height, room.height - rows);
+    layout->timeline.height = lanes;
+    add_slot(layout, PANE_LESSON, (struct box){ room.row + lanes, 0, room.height - lanes, room.width });
+    return true;
+}
+
+/* The measure has a row of its own under the ruler while one measures, on a tall screen always. */
+static int
+ruler_rows(const struct scene *scene, int height)
+{
+    return height >= MEASURE_FROM || (height >= PANES_FROM && scene->view->measure != NO_EVENT) ? 2 : 1;
+}
+
 static void
 place_parts(struct layout *layout, const struct scene *scene, struct box room)
 {
@@ -246,9 +269,10 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
         room.width -= side;
         place_side(layout, (struct box){ room.row, room.width, room.height, side });
     }
-    layout->ruler   = (struct box){ room.row++, 0, 1, room.width };
-    layout->minimap = (struct box){ room.row++, 0, 1, room.width };
-    room.height -= 2;
+    layout->ruler   = (struct box){ room.row, 0, ruler_rows(scene, room.height), room.width };
+    layout->minimap = (struct box){ room.row + layout->ruler.height, 0, 1, room.width };
+    room.row    += layout->ruler.height + 1;
+    room.height -= layout->ruler.height + 1;
     bool wide  = side > 0 || room.width >= WIDE;
     int  lanes = least(timeline_wanted(scene->model, scene->view), room.height - pane_rows(scene, room.height, wide));
     struct box band = { room.row + lanes, 0, room.height - lanes, room.width };
@@ -259,6 +283,8 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
         place_below(layout, scene, band);
     else if (room.width < NARROW && stands_at(scene, "ask"))
         add_slot(layout, PANE_LESSON, band);
+    else if (place_news(layout, scene, room, band))
+        return;
     else
         place_band(layout, scene, band);
 }

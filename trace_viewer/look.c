@@ -1,10 +1,10 @@
-/* Looking around: who carries out which command. Interface: look, with a parsed command; look_answer. */
+/* Looking around: who carries out which command. Interface: look, with a parsed command. */
 #include "look_internal.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "panes.h"
-#include "question.h"
 
 #include <string.h>
 
@@ -17,27 +17,10 @@ enter(struct view *view, struct model *model)
         kind->enter(model, view, view->panes[view->focus].line);
         return;
     }
-    if (question == NO_EVENT) {
+    if (question == NO_EVENT)
         zoom_into(view, model);
-        return;
-    }
-    view_reveal(view, question, -1);
-    view_say(view, "-> %.200s  %.300s", model_argument_text(model, question, "answer"),
-             model_argument_text(model, question, "why"));
-}
-
-void
-look_answer(struct view *view, const struct model *model, size_t question, int choice)
-{
-    struct question_choice given;
-    question_choice(model, question, choice, &given);
-    const char *answer = model_argument_text(model, question, "answer");
-    view_reveal(view, question, choice);
-    if (given.wrong.length > 0) /* why comes behind it, in the lesson's pane */
-        view_say(view, "no, it is %.200s  %.*s", answer, (int)given.wrong.length, given.wrong.text);
     else
-        view_say(view, "%s%.200s  %.300s", question_is_answer(model, question, given.text) ? "yes: " : "no, it is ",
-                 answer, model_argument_text(model, question, "why"));
+        answering_take(view, model);
 }
 
 static void
@@ -62,8 +45,8 @@ close_or_leave(struct view *view)
 
 /* Tables of commands, each in the file of its name. */
 static const struct look_rule *const tables[] = {
-    look_move_rules, look_find_rules, look_zoom_rules, look_pane_rules, look_word_rules, look_export_rules,
-    look_fault_rules,
+    look_move_rules, look_find_rules, look_zoom_rules, look_pane_rules, look_timeline_rules, look_mark_rules,
+    look_option_rules, look_word_rules, look_export_rules, look_fault_rules, look_lesson_rules,
 };
 
 bool

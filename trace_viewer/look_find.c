@@ -1,14 +1,15 @@
-/* Looking for events: by a predicate, and by what others ask for. */
+/* Looking for events: by words and predicates, and by what others ask for. */
 #include "look_internal.h"
 
-#include "trace/match.h"
-#include "trace/reader.h"
+#include "base/str.h"
+#include "find.h"
 
 /* What is not found may be there, and wait for an answer. */
 const char *
 or_hidden(const struct view *view)
 {
-    return view->veil.draws ? "; some are hidden until you answer" : "";
+    bool hidden = view->veil.draws || view->veil.horizon != NO_EVENT;
+    return hidden ? "; more is hidden until you answer" : "";
 }
 
 void
@@ -18,45 +19,79 @@ hunt(struct view *view, struct model *model, int direction,
     hunt_begin(view, model, &(struct hunt){ .is = is, .direction = direction, .what = what });
 }
 
-static bool
-is_match(const struct view *view, const struct model *model, size_t seq)
+/* ---- / n N ---- */
+
+static void
+say_count(struct view *view, bool more)
 {
-    return match_event(view->search, trace_event(model->trace, seq), seq, trace_time(model->trace, seq));
+    const struct search *search = &view->search;
+    struct str           through = { 0 };
+    if (search->first)
+        find_say(search->find, &through);
+    view_say(view, "/%.200s  %zu/%zu%s%s%s%s", find_text(search->find), search->place, search->count, more ? "+" : "",
+             or_hidden(view), through.len > 0 ? "  " : "", str_text(&through));
+    str_free(&through);
+}
+
+static void
+say_none(struct view *view, const struct model *model)
+{
+    const struct search *search = &view->search;
+    char                 meant[128];
+    bool                 on = search->direction > 0;
+    find_nearest(search->find, model, meant, sizeof meant);
+    if (search->count > 0)
+        view_say(view, "/%.200s  %zu/%zu%s; no %s match, %s goes %s", find_text(search->find), search->place,
+                 search->count, or_hidden(view), on ? "further" : "earlier", on ? "N" : "n", on ? "back" : "on");
+    else if (meant[0] != '\0')
+        view_say(view, "no match for /%.200s; did you mean %s?%s", find_text(search->find), meant, or_hidden(view));
+    else
+        view_say(view, "no match for /%.200s%s", find_text(search->find), or_hidden(view));
+}
+
+void
+look_settle(struct view *view, const struct model *model)
+{
+    search_settle(&view->search, &(struct searched){ model, &view->veil }, view->cursor);
+}
+
+/* What is said stays until a key; the count in it grows as long as it is counted. */
+bool
+look_on(struct view *view, struct model *model)
+{
+    struct search *search = &view->search;
+    bool           hunted = search->hunting, busy = search_on(search, &(struct searched){ model, &view->veil });
+    if (hunted && search->found) {
+        marks_leave(&view->marks, view->cursor);
+        view_goto(view, model, search->at);
+    }
+    if (search->hunting) {
+        view_say(view, "looking for /%.200s at event %zu; ^C stops", find_text(search->find), search->at);
+        return true;
+    }
+    bool more = search->counted < model->seen;
+    look_settle(view, model);
+    if (search->telling && search->found)
+        say_count(view, more);
+    else if (search->telling && !more)
+        say_none(view, model);
+    search->telling &= more;
+    search->active &= more || search->count > 0; /* else n is the next stage */
+    return busy;
 }
 
 static void
 go_match(struct view *view, struct model *model, int direction)
 {
-    if (view->search == NULL) {
+    if (view->search.find == NULL) {
         view_say(view, "nothing was searched for; / does");
         return;
     }
-    hunt(view, model, direction, is_match, "match");
-    size_t place = 0;
-    view->search_count = 0;
-    for (size_t seq = 0; seq < model->seen; seq++) {
-        bool match = is_match(view, model, seq) && !veil_hides(&view->veil, model, seq);
-        view->search_count += match;
-        place += match && seq <= view->cursor;
-    }
-    view_say(view, "/%.200s  %zu/%zu%s", match_text(view->search), place, view->search_count, or_hidden(view));
-}
-
-static void
-search_for(struct view *view, struct model *model, const char *expression)
-{
-    struct match_names names = match_names_of_trace(model->trace);
-    char why[256];
-    struct match *match = match_compile(expression, &names, why, sizeof why);
-    if (match == NULL) {
-        view_say(view, "%s", why);
+    if (view->cursor == NO_EVENT)
         return;
-    }
-    if (view->search != NULL)
-        match_free(view->search);
-    view->search = match;
-    view->searching = true;
-    go_match(view, model, 1);
+    view->search.active = true;
+    search_hunt(&view->search, view->cursor, direction);
+    look_on(view, model);
 }
 
 static void
@@ -76,7 +111,15 @@ rmatch(struct view *view, struct model *model, const struct command_line *line)
 static void
 search(struct view *view, struct model *model, const struct command_line *line)
 {
-    search_for(view, model, line->rest);
+    char         why[256];
+    struct find *find = find_compile(model, line->rest, why, sizeof why);
+    if (find == NULL) {
+        view_say(view, "%s", why);
+        return;
+    }
+    search_start(&view->search, find);
+    go_match(view, model, 1);
+    view->search.first = true;
 }
 
 const struct look_rule look_find_rules[] = {

@@ -7,7 +7,8 @@
 struct look_rule { int command; void (*carry)(struct view *view, struct model *model, const struct command_line *line); };
 
 extern const struct look_rule look_move_rules[], look_find_rules[], look_zoom_rules[], look_pane_rules[],
-                              look_word_rules[], look_export_rules[], look_fault_rules[];
+                              look_timeline_rules[], look_mark_rules[], look_option_rules[], look_word_rules[],
+                              look_export_rules[], look_fault_rules[], look_lesson_rules[];
 
 /* The next (or last) event for which `is` holds; `what` is said where there is none. */
 void hunt(struct view *view, struct model *model, int direction,

@@ -1,4 +1,4 @@
-/* To other events: along the lane, to the other end of a flow, to the next iteration, wait or fault. */
+/* To other events: along the lane, to the next iteration, wait or fault. */
 #include "look_internal.h"
 
 #include "analysis/diff.h"
@@ -9,93 +9,58 @@ along_lane(struct view *view, struct model *model, int direction)
 {
     if (view->lane < 0 || (size_t)view->lane >= model->lane_count || view->cursor == NO_EVENT)
         return;
-    const struct lane *lane = &model->lanes[view->lane];
-    size_t at = lane_find(lane, direction > 0 ? view->cursor + 1 : view->cursor);
-    while (direction > 0 && at < lane->event_count && veil_hides(&view->veil, model, lane->events[at]))
-        at++;
-    if (direction < 0 && at-- == 0)
+    size_t at = model_lane_next(model, (size_t)view->lane, view->cursor, direction);
+    while (direction > 0 && at != NO_EVENT && veil_hides(&view->veil, model, at))
+        at = model_lane_next(model, (size_t)view->lane, at, direction);
+    if (at != NO_EVENT)
+        view_goto(view, model, at);
+    else if (direction < 0)
         view_say(view, "the first event of this lane");
-    else if (at >= lane->event_count)
+    else
         view_say(view, "the last event of this lane%s", or_hidden(view));
-    else
-        view_goto(view, model, lane->events[at]);
 }
 
-static void
-go_rank(struct view *view, struct model *model, const struct command_line *line)
+static size_t
+next_of_kind(const struct view *view, const struct model *model, size_t seq, int direction)
 {
-    int count = (int)model->lane_count;
-    int here = count > 0 ? trace_lane_at(model->trace, (size_t)view->lane)->rank : -1;
-    for (int i = 1; i <= count; i++) {
-        int lane = line->has_count ? i - 1 : (view->lane + i) % count;
-        int rank = trace_lane_at(model->trace, (size_t)lane)->rank;
-        if (line->has_count ? rank == line->count : rank != here && rank >= 0) {
-            view->lane = lane;
-            return;
-        }
-    }
-    view_say(view, line->has_count ? "no lane of rank %lld" : "there is no other rank", (long long)line->count);
+    return model_next_kind(model, trace_event(model->trace, view->cursor)->kind, seq, direction);
 }
 
-static void
-follow_flow(struct view *view, struct model *model)
+static size_t
+next_wait(const struct view *view, const struct model *model, size_t seq, int direction)
 {
-    if (view->cursor == NO_EVENT)
-        return;
-    size_t other = trace_flow_end(model->trace, view->cursor);
-    size_t partner = other == SIZE_MAX ? trace_partner(model->trace, view->cursor) : SIZE_MAX;
-    if (partner != SIZE_MAX)
-        other = trace_flow_end(model->trace, partner);
-    if (other != SIZE_MAX && veil_hides(&view->veil, model, other))
-        view_say(view, "its other end is hidden until you answer");
-    else if (other == SIZE_MAX)
-        view_say(view, "no flow leaves or reaches this event%s",
-                 view->run == RUN_PAUSED ? ", or its other end is still to come" : "");
-    else
-        view_goto(view, model, other);
-}
-
-static bool
-is_same_kind(const struct view *view, const struct model *model, size_t seq)
-{
-    const struct trace_event *here = trace_event(model->trace, view->cursor), *there = trace_event(model->trace, seq);
-    return there->kind == here->kind && there->phase != PHASE_END;
-}
-
-static bool
-is_wait(const struct view *view, const struct model *model, size_t seq)
-{
-    const struct trace_event *event = trace_event(model->trace, seq);
-    return (int)event->lane == view->lane && event->phase == PHASE_BEGIN && model_work(model, seq) == WORK_WAIT;
-}
-
-static bool
-is_next_iteration(const struct view *view, const struct model *model, size_t seq)
-{
-    return trace_event(model->trace, seq)->iteration > trace_event(model->trace, view->cursor)->iteration;
+    return model_next_wait(model, (size_t)view->lane, seq, direction);
 }
 
 /* Backwards: the first event of an iteration, this one's if one does not stand at it. */
-static bool
-is_iteration_start(const struct view *view, const struct model *model, size_t seq)
+static size_t
+next_iteration(const struct view *view, const struct model *model, size_t seq, int direction)
 {
     (void)view;
-    return seq == 0 || trace_event(model->trace, seq)->iteration > trace_event(model->trace, seq - 1)->iteration;
+    return model_next_iteration(model, seq, direction);
 }
 
-static bool
-is_fault(const struct view *view, const struct model *model, size_t seq)
+static size_t
+next_fault(const struct view *view, const struct model *model, size_t seq, int direction)
 {
     (void)view;
-    size_t low = 0, high = model->fault_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (model->faults[middle] < seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low < model->fault_count && model->faults[low] == seq;
+    return model_next_fault(model, seq, direction);
+}
+
+/* To the next one that is not hidden. */
+static void
+go_next(struct view *view, struct model *model, int direction,
+        size_t (*next)(const struct view *view, const struct model *model, size_t seq, int direction), const char *what)
+{
+    if (view->cursor == NO_EVENT)
+        return;
+    size_t seq = next(view, model, view->cursor, direction);
+    while (seq != NO_EVENT && veil_hides(&view->veil, model, seq))
+        seq = next(view, model, seq, direction);
+    if (seq != NO_EVENT)
+        view_goto(view, model, seq);
+    else
+        view_say(view, "no %s %s%s", direction > 0 ? "further" : "earlier", what, direction > 0 ? or_hidden(view) : "");
 }
 
 static void
@@ -141,7 +106,7 @@ iteration(struct view *view, struct model *model, const struct command_line *lin
     if (model->diff != NULL)
         next_difference(view, model, 1);
     else
-        hunt(view, model, 1, is_next_iteration, "iteration");
+        go_next(view, model, 1, next_iteration, "iteration");
 }
 
 static void
@@ -151,49 +116,42 @@ riteration(struct view *view, struct model *model, const struct command_line *li
     if (model->diff != NULL)
         next_difference(view, model, -1);
     else
-        hunt(view, model, -1, is_iteration_start, "iteration");
+        go_next(view, model, -1, next_iteration, "iteration");
 }
 
 static void
 wait_on(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, 1, is_wait, "wait on this lane");
+    go_next(view, model, 1, next_wait, "wait on this lane");
 }
 
 static void
 rwait(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, -1, is_wait, "wait on this lane");
+    go_next(view, model, -1, next_wait, "wait on this lane");
 }
 
 static void
 fault(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, 1, is_fault, "fault or failed check");
+    go_next(view, model, 1, next_fault, "fault or failed check");
 }
 
 static void
 rfault(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, -1, is_fault, "fault or failed check");
+    go_next(view, model, -1, next_fault, "fault or failed check");
 }
 
 static void
 same(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)line;
-    hunt(view, model, 1, is_same_kind, "event of this kind");
-}
-
-static void
-flow(struct view *view, struct model *model, const struct command_line *line)
-{
-    (void)line;
-    follow_flow(view, model);
+    go_next(view, model, 1, next_of_kind, "event of this kind");
 }
 
 const struct look_rule look_move_rules[] = {
@@ -206,7 +164,5 @@ const struct look_rule look_move_rules[] = {
     { CMD_fault, fault },
     { CMD_rfault, rfault },
     { CMD_same, same },
-    { CMD_flow, flow },
-    { CMD_rank, go_rank },
     { 0, NULL },
 };

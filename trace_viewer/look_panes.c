@@ -3,6 +3,8 @@
 
 #include "keys.h"
 #include "layout.h"
+#include "rows.h"
+#include "trace/reader.h"
 
 #include <string.h>
 #include <strings.h>
@@ -43,7 +45,7 @@ scroll_pane(struct view *view, const struct model *model, int direction, bool pa
         return;
     }
     int way = view->focus == PANE_LESSON ? -direction : direction; /* its newest words are at its foot */
-    look->scroll = bounded(look->scroll + way * by, 0, 100000);
+    look->scroll = bounded(look->scroll + way * by, view->focus == PANE_SOURCE ? -100000 : 0, 100000);
 }
 
 /* In the timeline lanes, in a pane its lines, in the help its lines; by one, or by as many as are on the screen. */
@@ -52,25 +54,35 @@ up_or_down(struct view *view, const struct model *model, int direction, bool pag
 {
     if (view->help) {
         int *line = &view->panes[PANE_TIMELINE].scroll, rows = help_rows(view);
-        *line = bounded(*line + direction * (page ? rows : 1), 0, keys_help_lines(view->width) - rows);
+        *line = bounded(*line + direction * (page ? rows : 1), 0, keys_help_lines(view) - rows);
     } else if (view->focus != PANE_TIMELINE) {
         scroll_pane(view, model, direction, page);
     } else {
         struct layout layout = layout_now(view, model);
         int by = page && layout.timeline.height > 2 ? layout.timeline.height - 1 : 1;
-        view->lane = bounded(view->lane + direction * by, 0, (int)model->lane_count - 1);
+        view->lane = rows_lane_beside(model, view, layout.timeline.height, direction * by);
     }
+}
+
+/* A trace that grows is followed from its last event on. */
+static bool
+is_live(const struct view *view, const struct model *model)
+{
+    return view->run == RUN_RUNNING || view->run == RUN_PAUSED ||
+           (view->run == RUN_SAVED && strncmp(trace_note(model->trace), "cut", 3) == 0);
 }
 
 /* The first or last event; in the help its first or last lines. */
 static void
 go_end(struct view *view, const struct model *model, bool last)
 {
-    if (view->help)
-        view->panes[PANE_TIMELINE].scroll =
-            last ? bounded(keys_help_lines(view->width) - help_rows(view), 0, 100000) : 0;
-    else
-        view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
+    if (view->help) {
+        int most = bounded(keys_help_lines(view) - help_rows(view), 0, 100000);
+        view->panes[PANE_TIMELINE].scroll = last ? most : 0;
+        return;
+    }
+    view_goto(view, model, last && model->seen > 0 ? model->seen - 1 : 0);
+    view->arrange.following = last && is_live(view, model);
 }
 
 /* The next pane of those on the screen, or the one before. */
@@ -129,19 +141,24 @@ inspect(struct view *view, struct model *model, const struct command_line *line)
         view_say(view, "the pane follows the event again");
 }
 
-/* info: memory, buckets, tasks and locks are panes. */
+/* info: memory, buckets, tensors, tasks and locks are panes. */
 static void
 show_info(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
-    view->chosen = line->rest[0] == 'm' ? PANE_MEMORY : strncmp(line->rest, "bu", 2) == 0 ? PANE_BUCKETS : PANE_TASKS;
+    view->chosen = line->rest[0] == 'm' ? PANE_MEMORY
+                 : strncmp(line->rest, "te", 2) == 0 ? PANE_TENSOR
+                 : strncmp(line->rest, "bu", 2) == 0 ? PANE_BUCKETS : PANE_TASKS;
 }
 
 static void
 help(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
-    (void)line;
+    if (line->rest[0] != '\0') {
+        keys_explain(view, line->rest);
+        return;
+    }
     view->help = !view->help;
     view->panes[PANE_TIMELINE].scroll = 0;
 }
@@ -184,8 +201,12 @@ page_down(struct view *view, struct model *model, const struct command_line *lin
 static void
 first(struct view *view, struct model *model, const struct command_line *line)
 {
-    (void)line;
-    go_end(view, model, false);
+    if (line->has_count && (uint64_t)line->count < model->seen)
+        view_goto(view, model, (size_t)line->count);
+    else if (line->has_count)
+        view_say(view, "the events are 0 to %zu", model->seen > 0 ? model->seen - 1 : 0);
+    else
+        go_end(view, model, false);
 }
 
 static void

@@ -4,7 +4,9 @@
 
 #include "base/vec.h"
 #include "cast.h"
+#include "edit.h"
 #include "frame.h"
+#include "strip.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TICK_MS = 100, KEYS_A_FRAME = 256, STATE_SLICE = 1 << 17 /* events; some milliseconds */ };
+enum {
+    TICK_MS = 100, SOON_MS = 4, KEYS_A_FRAME = 256,
+    STATE_SLICE = 1 << 17, LEARNED_A_FRAME = 1 << 16 /* events; some milliseconds */
+};
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
 
@@ -67,8 +72,9 @@ approach(struct driver *driver)
     return model_approach(driver->model, driver->view->cursor, driver->view->before, STATE_SLICE);
 }
 
+/* `spans`: how many may be looked at one by one; of what is more, the sum is drawn. */
 static bool
-show(struct driver *driver, struct term *term, bool *there)
+show(struct driver *driver, struct term *term, size_t spans, bool *there)
 {
     struct canvas canvas;
     int width, height;
@@ -78,8 +84,11 @@ show(struct driver *driver, struct term *term, bool *there)
     if (!canvas_init(&canvas, width, height))
         return false;
     *there = approach(driver);
+    if (driver->model->seen <= LEARNED_A_FRAME) /* else when nobody waits */
+        model_learn(driver->model, LEARNED_A_FRAME);
     view_veil(driver->view, driver->model);
     term_theme(term, driver->view->theme);
+    shelf_begin(driver->model->shelf, spans);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
     term_show(term, &canvas);
     film(driver->view, &canvas, term_capabilities(term));
@@ -87,45 +96,115 @@ show(struct driver *driver, struct term *term, bool *there)
     return true;
 }
 
+/* A key asked for what only a terminal can do. */
+static void
+grant(struct driver *driver, struct term *term)
+{
+    struct source_place place;
+    char                why[256];
+    enum wish           wish = driver->wish;
+    driver->wish = WISH_NONE;
+    if (wish == WISH_SUSPEND)
+        term_suspend(term);
+    if (wish == WISH_REDRAW)
+        term_redraw(term);
+    if (wish != WISH_EDIT)
+        return;
+    if (edit_place(driver->model, driver->view, &place, why, sizeof why)) {
+        term_give(term);
+        bool edited = edit_run(&place, why, sizeof why);
+        term_take(term);
+        if (edited)
+            return;
+    }
+    view_say(driver->view, "%s", why);
+}
+
 /* All keys that have come; false: the terminal is gone. `any`: there was one. */
 static bool
 take_keys(struct driver *driver, struct term *term, bool *any)
 {
-    char key[16];
+    char key[KEY_ROOM];
     for (int i = 0; i < KEYS_A_FRAME && !driver->leave; i++) {
         if (!term_key(term, key))
             return false;
         if (key[0] == '\0')
             return true;
         *any = true;
-        if (strcmp(key, "^Z") == 0)
-            term_suspend(term);
-        else
-            drive_key(driver, key);
-        if (strcmp(key, "^L") == 0)
-            term_redraw(term);
+        drive_key(driver, key);
+        if (driver->wish != WISH_NONE)
+            grant(driver, term);
     }
     return true;
 }
 
-/* Not at all where there is something to work out. */
+/* The timeline may still be drawn better than it was. */
 static bool
-wait_for_something(const struct driver *driver, bool there)
+is_rough(const struct driver *driver)
+{
+    return !model_is_whole(driver->model) || shelf_is_rough(driver->model->shelf);
+}
+
+/* Not at all where there is something to work out (not `there`). `due`: a frame is to be drawn, and the line or the
+ * pace holds it up. */
+static bool
+wait_for_something(const struct driver *driver, bool there, bool due)
 {
     bool live = driver->session != NULL && driver->session->fd >= 0;
     if (live && session_has_news(driver->session))
         return true;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int ready = poll(fds, live ? 2 : 1, driver->view->moving || !there ? 0 : TICK_MS);
+    int wait = drive_is_busy(driver) || driver->view->arrange.working || !there ? 0 : due ? SOON_MS : TICK_MS;
+    int ready = poll(fds, live ? 2 : 1, wait);
     return ready > 0 && live && fds[1].revents != 0;
+}
+
+/* One frame in flight, and no more in a second than were asked for. */
+static bool
+may_show(const struct driver *driver, const struct term *term, int64_t *shown_ms)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    int64_t ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    int64_t pace = 1000 / driver->view->settings.of[SETTING_fps];
+    if (ms - *shown_ms < pace || term_is_behind(term))
+        return false;
+    *shown_ms = ms;
+    return true;
+}
+
+/* What the trace has more; who follows it stands at its last event. */
+static bool
+take_growth(struct driver *driver)
+{
+    bool grown = model_refresh(driver->model);
+    if (grown && driver->view->arrange.following)
+        view_goto(driver->view, driver->model, driver->model->seen - 1);
+    return grown;
+}
+
+/* Nobody asks for anything: a slice of what is still to be worked out. true: there is something new to show. */
+static bool
+work_on(struct driver *driver, bool *there, bool *learning)
+{
+    if (!*there)
+        return *there = approach(driver);
+    if (!model_is_whole(driver->model))
+        return model_arrange(driver->model);
+    if (is_rough(driver))
+        return true;
+    bool before = *learning;
+    *learning = model_learn(driver->model, LEARNED_A_FRAME);
+    return before && !*learning;
 }
 
 static int
 loop_until_left(struct driver *driver, struct term *term)
 {
-    bool changed = true, there = true;
+    bool changed = true, idle = false, there = true, learning = true;
     int width = 0, height = 0;
+    int64_t shown_ms = 0;
     while (!driver->leave) {
         int w, h, number = take_signals(term);
         if (number != 0)
@@ -134,19 +213,24 @@ loop_until_left(struct driver *driver, struct term *term)
         changed |= w != width || h != height;
         width = w;
         height = h;
-        if (changed && !show(driver, term, &there))
-            return 2;
-        changed = false;
-        if (wait_for_something(driver, there)) {
+        term_mouse(term, driver->view->settings.of[SETTING_mouse] == MOUSE_ON);
+        if (changed && may_show(driver, term, &shown_ms)) {
+            if (!show(driver, term, idle ? SHELF_PATIENT : SHELF_HASTY, &there))
+                return 2;
+            changed = idle = false;
+        }
+        if (wait_for_something(driver, there && !learning && !is_rough(driver), changed)) {
             drive_reply(driver);
             changed = true;
         }
         if (!take_keys(driver, term, &changed))
             return 128 + SIGHUP;
         changed |= drive_on(driver);
-        changed |= model_refresh(driver->model);
-        if (!changed && !there)
-            changed = there = approach(driver);
+        changed |= take_growth(driver);
+        changed |= arrange_work(driver->view, driver->model);
+        learning |= changed;
+        if (!changed)
+            changed = idle = work_on(driver, &there, &learning);
     }
     return 0;
 }

@@ -9,8 +9,11 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
+#include "config.h"
 #include "control/commands.h"
 #include "drive.h"
+
+#include "answering.h"
 #include "export.h"
 #include "frame.h"
 #include "guard.h"
@@ -18,6 +21,7 @@
 #include "loop.h"
 #include "plain.h"
 #include "sources.h"
+#include "strip.h"
 #include "trace/reader.h"
 
 #include <errno.h>
@@ -36,7 +40,7 @@ struct options {
     const char *attach, *keys, *commands;
     int         width, height;
     long long   at;              /* -1: not given */
-    bool        print, plain, help, diff;
+    bool        print, plain, help, diff, no_config, teacher;
     enum format format;
     enum theme  theme;
     struct term_options term;
@@ -49,14 +53,16 @@ static const char usage[] =
     "  --print[=FORMAT]  one frame on stdout: text, or ansi (with colours), svg, html\n"
     "  --size WxH        of that frame (80x24)\n"
     "  --at SEQ          the event to stand at\n"
-    "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Enter>'\n"
+    "  --keys KEYS       pressed before the first frame: 'nn]v', '<Tab>', '<Click 12,5>', '<Drag 9,5 30,5>'\n"
     "  --commands FILE   done before the first frame, a line each, as script writes them\n"
     "  --attach SOCKET   follow and steer a running session\n"
+    "  --teacher         every answer is shown, and the lesson's notes are a pane\n"
     "  --plain           no screen: commands are typed, each step is told in words\n"
     "  --diff            two traces against each other, each iteration from one start\n"
     "  --theme NAME      dark, light, high-contrast, colour-blind, none\n"
     "  --ascii           no characters beyond ASCII\n"
-    "  --no-color        no colours; NO_COLOR does the same\n"
+    "  --color=HOW       never, 8, 16 or 256 at most; NO_COLOR and --no-color mean never\n"
+    "  --no-config       without ~/.config/ringside/viewer.conf, which --print never reads\n"
     "  --help            this\n"
     "On the screen ? lists the keys.\n";
 
@@ -110,12 +116,30 @@ parse_flag(const char *argument, struct options *options)
     else if (strcmp(argument, "--ascii") == 0)
         options->term.ascii = true;
     else if (strcmp(argument, "--no-color") == 0)
-        options->term.no_colour = true;
+        options->term.colours = 0;
+    else if (strcmp(argument, "--no-config") == 0)
+        options->no_config = true;
+    else if (strcmp(argument, "--teacher") == 0)
+        options->teacher = true;
     else if (strcmp(argument, "--help") == 0 || strcmp(argument, "-h") == 0)
         options->help = true;
     else
         return false;
     return true;
+}
+
+static bool
+parse_colours(const char *text, struct options *options)
+{
+    static const struct { const char *name; int colours; } names[] = {
+        { "never", 0 }, { "8", 8 }, { "16", 16 }, { "256", 256 }, { "auto", -1 },
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (strcmp(names[i].name, text) == 0) {
+            options->term.colours = names[i].colours;
+            return true;
+        }
+    return false;
 }
 
 static bool
@@ -134,7 +158,7 @@ parse_clock(const char *text, enum join_clock *clock)
 static int
 parse_options(int argc, char **argv, struct options *options)
 {
-    *options = (struct options){ .width = 80, .height = 24, .at = -1 };
+    *options = (struct options){ .width = 80, .height = 24, .at = -1, .term.colours = -1 };
     for (int i = 1; i < argc; i++) {
         const char *value;
         if (parse_flag(argv[i], options))
@@ -142,6 +166,9 @@ parse_options(int argc, char **argv, struct options *options)
         if ((value = value_of("--size", argc, argv, &i)) != NULL) {
             if (!parse_size(value, &options->width, &options->height))
                 return tell_trouble("--size %s: two numbers are meant, such as 100x30", value);
+        } else if ((value = value_of("--color", argc, argv, &i)) != NULL) {
+            if (!parse_colours(value, options))
+                return tell_trouble("--color=%s: never, 8, 16 or 256 is meant", value);
         } else if ((value = value_of("--at", argc, argv, &i)) != NULL) {
             char *end;
             options->at = strtoll(value, &end, 10);
@@ -173,14 +200,19 @@ parse_options(int argc, char **argv, struct options *options)
 static void
 press_keys(struct driver *driver, const char *keys)
 {
-    char key[16];
+    char key[KEY_ROOM];
     while (*keys != '\0' && !driver->leave) {
         keys_take(&keys, key);
         if (driver->view->cursor != NO_EVENT)
             model_seek(driver->model, driver->view->cursor);
+        while (model_learn(driver->model, SIZE_MAX)) /* a key meets the panes that a person would see */
+            continue;
         drive_key(driver, key);
         while (drive_on(driver))
             continue;
+        if (driver->wish == WISH_EDIT)
+            view_say(driver->view, "an editor needs a terminal");
+        driver->wish = WISH_NONE;
     }
 }
 
@@ -216,8 +248,8 @@ print_frame(struct driver *driver, const struct options *options)
 {
     struct capabilities capabilities = { .utf8 = !options->term.ascii };
     capabilities.theme = options->theme;
-    if (options->format != FORMAT_TEXT && !options->term.no_colour)
-        capabilities.colours = 256;
+    if (options->format != FORMAT_TEXT)
+        capabilities.colours = options->term.colours < 0 ? 256 : options->term.colours;
     struct canvas canvas;
     struct str text = { 0 };
     bool starved = false;
@@ -226,8 +258,14 @@ print_frame(struct driver *driver, const struct options *options)
     canvas.starved = &starved;
     if (driver->view->cursor != NO_EVENT && driver->view->cursor < driver->model->seen)
         starved = !model_seek(driver->model, driver->view->cursor);
+    while (model_learn(driver->model, SIZE_MAX))
+        continue;
     model_seek_past(driver->model, driver->view->before);
+    do
+        arrange_work(driver->view, driver->model);
+    while (driver->view->arrange.working);
     view_veil(driver->view, driver->model);
+    shelf_begin(driver->model->shelf, SIZE_MAX);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
     if (options->format == FORMAT_SVG)
         export_svg(&canvas, &capabilities, &text);
@@ -257,6 +295,7 @@ stand(struct driver *driver, const struct options *options)
     size_t count = driver->model->seen;
     if (driver->session == NULL && trace_note(driver->model->trace)[0] != '\0')
         view_say(driver->view, "%s", trace_note(driver->model->trace));
+    driver->view->teacher = driver->view->asking.all = options->teacher;
     driver->view->width = options->width;
     driver->view->height = options->height;
     if (!options->print)
@@ -266,6 +305,7 @@ stand(struct driver *driver, const struct options *options)
     size_t seq = options->at >= 0 ? (size_t)options->at : options->print ? count - 1 : 0;
     if (options->at < 0 && driver->model->diff != NULL)
         seq = first_difference(driver->model->diff, seq);
+    answering_pass(driver->view, driver->model, seq); /* who names an event has come there */
     view_goto(driver->view, driver->model, seq < count ? seq : count - 1);
     if (options->at >= 0 && (size_t)options->at >= count)
         view_say(driver->view, "there is no event %lld; the last one is %zu", options->at, count - 1);
@@ -313,6 +353,8 @@ view_trace(void *argument)
         model_close(&model);
         return tell_trouble("%s", why);
     }
+    if (options->print || options->plain)
+        model_finish(&model);
     view_init(&view);
     struct driver driver = { .model = &model, .view = &view, .session = options->attach != NULL ? &session : NULL };
     stand(&driver, options);
@@ -321,12 +363,16 @@ view_trace(void *argument)
         view_goto(&view, &model, reply.seq < model.seen ? reply.seq : model.seen > 0 ? model.seen - 1 : 0);
     }
     reply_free(&reply);
+    if (!options->print && !options->no_config)
+        config_read(&view, &model);
     if (options->keys != NULL)
         press_keys(&driver, options->keys);
     view.theme = options->theme;
     bool done = options->commands == NULL || do_commands(&driver, options->commands);
     int status = !done ? USAGE : options->print ? print_frame(&driver, options)
                  : options->plain ? plain_run(&driver) : loop_run(&driver, &options->term);
+    if (driver.detached)
+        printf("the run waits for a screen: trace_viewer --attach %s\n", options->attach);
     view_free(&view);
     model_close(&model);
     if (session.fd >= 0)

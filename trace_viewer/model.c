@@ -1,134 +1,28 @@
-/* The trace arranged for drawing. Interface in order of use: model_open, model_refresh, then the
- * questions: level_find, lane_find, model_kind, model_argument; model_close. What an event is called on the
- * timeline is label.c's business. */
+/* The trace arranged for drawing. Interface in order of use: model_open, model_arrange, model_refresh, model_seek, then the
+ * questions: model_kind, model_argument; what lies where is asked of the index. What an event is called on the timeline
+ * is label.c's business. */
 #include "model.h"
 
 #include "analysis/diff.h"
+#include "analysis/quantities.h"
 #include "analysis/state.h"
-#include "base/vec.h"
+#include "analysis/tensors.h"
+#include "strip.h"
 #include "trace/reader.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-static bool
-add_seq(uint32_t **list, size_t *count, size_t *room, size_t seq)
-{
-    if (!vec_room(list, room, *count + 1, sizeof **list))
-        return false;
-    (*list)[(*count)++] = (uint32_t)seq;
-    return true;
-}
-
-/* An operator inside a backward or an optimizer's step is that one's work. */
-static uint8_t
-inherited(const struct model *model, const struct lane *lane, int level, uint16_t kind)
-{
-    uint8_t work = model->work[kind];
-    if (work != WORK_FORWARD || level == 0)
-        return work;
-    const struct level *outer = &lane->levels[level - 1];
-    uint8_t around = outer->count > 0 ? outer->spans[outer->count - 1].work : (uint8_t)WORK_NONE;
-    return around == WORK_BACKWARD || around == WORK_OPTIMIZER ? around : work;
-}
-
-static bool
-open_span(struct model *model, struct lane *lane, const struct trace_event *event, size_t seq, uint64_t time)
-{
-    if (lane->open < LEVELS) {
-        struct level *level = &lane->levels[lane->open];
-        if (!vec_room(&level->spans, &level->room, level->count + 1, sizeof *level->spans))
-            return false;
-        level->spans[level->count++] = (struct span){ .begin = time, .end = STILL_OPEN, .seq = (uint32_t)seq,
-                                                      .work = inherited(model, lane, lane->open, event->kind) };
-        lane->open_kind[lane->open] = event->kind;
-        if (lane->depth <= lane->open)
-            lane->depth = lane->open + 1;
-    }
-    lane->open++;
-    return true;
-}
-
-/* Ends the innermost open span of this kind and what was left open inside it; false: there is none. */
-static bool
-close_span(struct lane *lane, uint16_t kind, uint64_t time)
-{
-    if (lane->open > LEVELS) {
-        lane->open--;
-        return true;
-    }
-    int found = lane->open - 1;
-    while (found >= 0 && lane->open_kind[found] != kind)
-        found--;
-    if (found < 0)
-        return false;
-    for (int i = found; i < lane->open; i++) {
-        struct level *level = &lane->levels[i];
-        level->spans[level->count - 1].end = time;
-    }
-    lane->open = found;
-    return true;
-}
-
-static bool
-add_mark(struct lane *lane, uint8_t work, size_t seq, uint64_t time)
-{
-    if (!vec_room(&lane->marks, &lane->mark_room, lane->mark_count + 1, sizeof *lane->marks))
-        return false;
-    lane->marks[lane->mark_count++] = (struct mark){ .time = time, .seq = (uint32_t)seq, .work = work };
-    return true;
-}
-
-/* A lock that is held does not nest as stages do: its two ends are marks. */
-static bool
-kind_nests(const struct model *model, uint16_t kind)
-{
-    return strcmp(trace_kind(model->trace, kind)->name, "lock.hold") != 0;
-}
-
-static bool
-take_event(struct model *model, size_t seq)
-{
-    const struct trace_event *event = trace_event(model->trace, seq);
-    uint64_t time = trace_time(model->trace, seq);
-    if (event->lane >= model->lane_count || event->kind >= model->kind_count)
-        return true;
-    struct lane *lane = &model->lanes[event->lane];
-    if (!add_seq(&lane->events, &lane->event_count, &lane->event_room, seq))
-        return false;
-    uint8_t work = model->work[event->kind];
-    bool failed_check = model_is_lesson(model, seq, "check");
-    if (failed_check) {
-        int64_t ok = 1;
-        failed_check = model_argument(model, seq, "ok", &ok) && ok == 0;
-    }
-    if ((work == WORK_FAULT || failed_check) &&
-        !add_seq(&model->faults, &model->fault_count, &model->fault_room, seq))
-        return false;
-    if ((work == WORK_LESSON || work == WORK_FAULT) &&
-        !add_seq(&model->lessons, &model->lesson_count, &model->lesson_room, seq))
-        return false;
-
-    if (time > model->end)
-        model->end = time;
-    if (event->phase == PHASE_BEGIN && kind_nests(model, event->kind))
-        return open_span(model, lane, event, seq, time);
-    if (event->phase == PHASE_END && kind_nests(model, event->kind) && close_span(lane, event->kind, time))
-        return true;
-    return add_mark(lane, failed_check ? WORK_FAULT : work, seq, time);
-}
+enum { ARRANGE_SLICE = 1 << 16, HELD = 1 << 30 }; /* events; bytes of the trace that may stay mapped */
 
 /* Kinds and lanes may be declared while the run goes on. */
 static bool
 take_declarations(struct model *model)
 {
-    size_t lanes = trace_lanes(model->trace), kinds = trace_kinds(model->trace);
-    if (!vec_room(&model->lanes, &model->lane_room, lanes, sizeof *model->lanes))
-        return false;
-    for (; model->lane_count < lanes; model->lane_count++) {
-        model->lanes[model->lane_count] = (struct lane){ 0 };
-        model->ranked |= trace_lane_at(model->trace, model->lane_count)->rank > 0;
-    }
+    size_t kinds = trace_kinds(model->trace);
+    model->lane_count = index_lanes(model->index);
+    for (size_t i = 0; i < model->lane_count && !model->ranked; i++)
+        model->ranked = trace_lane_at(model->trace, i)->rank > 0;
     if (kinds <= model->kind_count)
         return true;
     uint8_t *work = realloc(model->work, kinds);
@@ -140,50 +34,73 @@ take_declarations(struct model *model)
     return true;
 }
 
+/* What the index knows by now. */
 static bool
-take_events(struct model *model)
+take_index(struct model *model)
 {
-    size_t count = trace_count(model->trace);
-    if (count > UINT32_MAX)
-        count = UINT32_MAX;
-    if (!take_declarations(model))
-        return false;
-    for (; model->seen < count; model->seen++)
-        if (!take_event(model, model->seen))
-            return false;
-    return true;
+    model->seen = index_count(model->index);
+    model->end = index_end(model->index);
+    model->faults = index_faults(model->index, &model->fault_count);
+    model->lessons = index_lessons(model->index, &model->lesson_count);
+    return take_declarations(model);
 }
 
 bool
 model_open(struct model *model, struct trace *trace)
 {
-    *model = (struct model){ .trace = trace, .state = state_new(trace), .at = NO_EVENT, .past_at = NO_EVENT };
-    if (model->state != NULL && take_events(model))
+    *model = (struct model){ .trace = trace, .state = state_new(trace), .at = NO_EVENT, .past_at = NO_EVENT,
+                             .index = index_open(trace), .shelf = shelf_new() };
+    trace_hold(trace, HELD);
+    if (model->state != NULL && model->index != NULL && model->shelf != NULL && take_index(model))
         return true;
     model_close(model);
     return false;
 }
 
 bool
+model_arrange(struct model *model)
+{
+    if (index_is_whole(model->index))
+        return false;
+    index_build(model->index, ARRANGE_SLICE);
+    return index_is_whole(model->index) && index_refresh(model->index) && take_index(model);
+}
+
+bool
+model_is_whole(const struct model *model)
+{
+    return index_is_whole(model->index);
+}
+
+void
+model_finish(struct model *model)
+{
+    while (index_build(model->index, SIZE_MAX))
+        continue;
+    if (index_is_whole(model->index))
+        index_refresh(model->index);
+    take_index(model);
+}
+
+bool
 model_refresh(struct model *model)
 {
     size_t before = model->seen;
-    return trace_refresh(model->trace) && take_events(model) && model->seen > before;
+    bool   more = trace_refresh(model->trace), moved = trace_order_version(model->trace) != model->version;
+    if (!more && !moved)
+        return false;
+    model->version = trace_order_version(model->trace);
+    return index_refresh(model->index) && take_index(model) && (moved || model->seen > before);
 }
 
 void
 model_close(struct model *model)
 {
-    for (size_t i = 0; i < model->lane_count; i++) {
-        for (int level = 0; level < LEVELS; level++)
-            free(model->lanes[i].levels[level].spans);
-        free(model->lanes[i].marks);
-        free(model->lanes[i].events);
-    }
-    free(model->lanes);
-    free(model->faults);
-    free(model->lessons);
+    index_close(model->index);
+    shelf_free(model->shelf);
     free(model->work);
+    tensors_free(model->tensors);
+    quantities_free(model->quantities);
     if (model->state != NULL)
         state_free(model->state);
     if (model->past != NULL)
@@ -192,6 +109,17 @@ model_close(struct model *model)
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
+}
+
+bool
+model_learn(struct model *model, size_t slice)
+{
+    if (model->tensors == NULL)
+        model->tensors = tensors_new(model->trace);
+    if (model->quantities == NULL)
+        model->quantities = quantities_new(model->trace);
+    bool tensors = model->tensors != NULL && tensors_grow(model->tensors, slice);
+    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors;
 }
 
 bool
@@ -244,30 +172,90 @@ model_argument_text(const struct model *model, size_t seq, const char *name)
     return model_argument(model, seq, name, &id) ? trace_text_at(model->trace, id) : "";
 }
 
-size_t
-level_find(const struct level *level, uint64_t time)
+int
+model_depth(const struct model *model, size_t lane)
 {
-    size_t low = 0, high = level->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (level->spans[middle].end < time)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return index_depth(model->index, lane);
 }
 
 size_t
-lane_find(const struct lane *lane, size_t seq)
+model_lane_events(const struct model *model, size_t lane)
 {
-    size_t low = 0, high = lane->event_count;
+    return index_events(model->index, lane);
+}
+
+size_t
+model_lane_next(const struct model *model, size_t lane, size_t seq, int direction)
+{
+    return index_next_on_lane(model->index, lane, seq, direction);
+}
+
+bool
+model_span_at(const struct model *model, size_t lane, int level, uint64_t time, struct span *out)
+{
+    return index_span(model->index, lane, level, index_find_span(model->index, lane, level, time), out);
+}
+
+bool
+model_span(const struct model *model, size_t seq, struct span *out, int *level)
+{
+    return index_span_of(model->index, seq, out, level);
+}
+
+size_t
+model_partner(const struct model *model, size_t seq)
+{
+    return index_partner(model->index, seq);
+}
+
+size_t
+model_flow_end(const struct model *model, size_t seq)
+{
+    return index_flow_end(model->index, seq);
+}
+
+size_t
+model_flows(const struct model *model, size_t from, size_t to, struct flow *out, size_t room)
+{
+    return index_flows(model->index, from, to, out, room);
+}
+
+size_t
+model_next_kind(const struct model *model, unsigned kind, size_t seq, int direction)
+{
+    return index_next_of_kind(model->index, kind, seq, direction);
+}
+
+size_t
+model_next_wait(const struct model *model, size_t lane, size_t seq, int direction)
+{
+    return index_next_of_work(model->index, lane, WORK_WAIT, seq, direction);
+}
+
+size_t
+model_next_iteration(const struct model *model, size_t seq, int direction)
+{
+    return index_next_iteration(model->index, seq, direction);
+}
+
+size_t
+model_next_fault(const struct model *model, size_t seq, int direction)
+{
+    size_t low = 0, high = model->fault_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        if (lane->events[middle] < seq)
+        if (direction > 0 ? seq != NO_EVENT && model->faults[middle] <= seq : model->faults[middle] < seq)
             low = middle + 1;
         else
             high = middle;
     }
-    return low;
+    if (direction < 0 && low-- == 0)
+        return NO_EVENT;
+    return low < model->fault_count && model->faults[low] < model->seen ? model->faults[low] : NO_EVENT;
+}
+
+size_t
+model_seq_at(const struct model *model, uint64_t time)
+{
+    return index_seq_at(model->index, time);
 }

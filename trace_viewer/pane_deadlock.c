@@ -427,5 +427,5 @@ concern(const struct scene *scene)
     return model->fault_count > 0 && fault_before(model, scene->view->cursor) != NO_EVENT ? CONCERN_SOME : CONCERN_NONE;
 }
 
-const struct pane_kind deadlock_pane = { .name = "Fault", .least_columns = 40, .takes_band = true, .concern = concern,
-                                         .draw = draw, .rows = rows, .enter = enter };
+const struct pane_kind deadlock_pane = { .name = "Fault", .least_columns = 40, .takes_band = true, .of_state = true,
+                                         .concern = concern, .draw = draw, .rows = rows, .enter = enter };

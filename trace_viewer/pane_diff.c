@@ -13,33 +13,6 @@
 enum { STAGES_FROM = 9 /* rows; below that the first difference is enough */, STAGE_SHARE = 2, NAMES = 26 };
 
 static void
-print_difference(const struct scene *scene, const struct difference *difference, struct str *out)
-{
-    const struct model       *model = scene->model;
-    const struct trace_event *event = trace_event(model->trace, difference->seq);
-    const struct trace_kind  *kind  = trace_kind(model->trace, event->kind);
-    size_t                    other = diff_partner(model->diff, difference->seq);
-    str_addf(out, "%u %c ", difference->seq, 'A' + diff_side(model->diff, difference->seq));
-    if (event->rank >= 0)
-        str_addf(out, "r%d ", event->rank);
-    model_label(model, difference->seq, out);
-    if (difference->kind == DIFFERENCE_ONLY) {
-        str_addf(out, ": only in %c", 'A' + diff_side(model->diff, difference->seq));
-    } else if (difference->kind == DIFFERENCE_ORDER) {
-        str_addf(out, ": earlier in B (%zu)", other);
-    } else if (difference->argument < kind->arg_count) {
-        const char *name = kind->arg_name[difference->argument];
-        int64_t     here = event->args[difference->argument];
-        int64_t     there = trace_event(model->trace, other)->args[difference->argument];
-        if (strcmp(kind->arg_type[difference->argument], "text") == 0)
-            str_addf(out, ": %s %s, in B %s", name, trace_text_at(model->trace, here),
-                     trace_text_at(model->trace, there));
-        else
-            str_addf(out, ": %s %lld, in B %lld", name, (long long)here, (long long)there);
-    }
-}
-
-static void
 draw_stages(const struct scene *scene, struct canvas *pane, int row)
 {
     size_t                   count;
@@ -65,7 +38,12 @@ draw_stages(const struct scene *scene, struct canvas *pane, int row)
 static void
 draw(const struct scene *scene, struct canvas *pane, int skip)
 {
-    size_t                   count, all;
+    size_t count, all;
+    if (scene->model->diff == NULL) {
+        canvas_cut(pane, (struct stretch){ 0, 1, pane->width - 2 }, (struct style){ .ink = INK_DIM },
+                   "two traces are compared by trace_viewer --diff A B");
+        return;
+    }
     const struct difference *list = diff_list(scene->model->diff, &count, &all);
     int rows = pane->height >= STAGES_FROM ? pane->height / STAGE_SHARE : pane->height, row = 0;
     canvas_textf(pane, row++, 1, (struct style){ .attr = ATTR_BOLD }, "A %.60s  B %.60s: %zu differences%s",
@@ -75,7 +53,7 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
         struct str text = { 0 };
         bool       here = (int)i == scene->view->panes[PANE_DIFF].line;
         bool       focused = scene->view->focus == PANE_DIFF;
-        print_difference(scene, &list[i], &text);
+        diff_print(scene->model->diff, &list[i], list[i].seq, &text);
         canvas_put(pane, row, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD },
                    here && focused ? 0x25ba : ' ');
         canvas_cut(pane, (struct stretch){ row, 3, pane->width - 4 }, (struct style){ .attr = here ? ATTR_BOLD : 0 },
@@ -95,16 +73,17 @@ concern(const struct scene *scene)
 static int
 rows(const struct scene *scene)
 {
-    size_t count;
-    diff_list(scene->model->diff, &count, NULL);
+    size_t count = 0;
+    if (scene->model->diff != NULL)
+        diff_list(scene->model->diff, &count, NULL);
     return (int)count;
 }
 
 static void
 enter(struct model *model, struct view *view, int row)
 {
-    size_t                   count;
-    const struct difference *list = diff_list(model->diff, &count, NULL);
+    size_t                   count = 0;
+    const struct difference *list = model->diff != NULL ? diff_list(model->diff, &count, NULL) : NULL;
     if (row >= 0 && (size_t)row < count)
         view_goto(view, model, list[row].seq);
 }

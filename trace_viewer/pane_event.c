@@ -85,7 +85,7 @@ draw_event_page(const struct model *model, const struct view *view, struct canva
     }
     row = draw_arguments(model, view, pane, row, &text);
     trace_print_time(trace_time(model->trace, view->cursor), &text);
-    size_t partner = trace_partner(model->trace, view->cursor);
+    size_t partner = model_partner(model, view->cursor);
     if (partner != SIZE_MAX) {
         uint64_t a = trace_time(model->trace, view->cursor), b = trace_time(model->trace, partner);
         str_add(&text, ", lasts ");
@@ -99,7 +99,7 @@ draw_event_page(const struct model *model, const struct view *view, struct canva
     row = draw_pair(pane, row, "lane", &text);
     print_stack(model, event->lane, &text);
     row = draw_pair(pane, row, "inside", &text);
-    size_t other = trace_flow_end(model->trace, view->cursor);
+    size_t other = model_flow_end(model, view->cursor);
     if (other != SIZE_MAX) {
         str_addf(&text, "%s event %zu, %s; ] goes there", other > view->cursor ? "to" : "from", other,
                  trace_lane_at(model->trace, trace_event(model->trace, other)->lane)->name);

@@ -3,6 +3,7 @@
  * lesson_line. */
 #include "panes.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "base/visible.h"
 #include "glyph.h"
@@ -14,10 +15,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_BACK = 100000, HANG = 2 /* what begins at the edge is an item, whatever its words look like */,
-       BRIEF = 6 /* with so few rows an open question leaves the keys to the screen's last lines */ };
+enum { LOOK_BACK = 100000, MOST_ROWS = 400,
+       HANG = 2 /* what begins at the edge is an item, whatever its words look like */ };
 
-struct telling { const struct model *model; const struct view *view; bool brief; };
+struct telling { const struct model *model; const struct view *view; bool brief, dense; };
 
 uint32_t
 lesson_line(const struct model *model, size_t seq)
@@ -55,18 +56,6 @@ draw_lines(const struct model *model, const struct view *view, struct canvas *pa
     }
 }
 
-/* How it is answered, and that something is hidden until then. */
-static void
-print_open_question(const struct model *model, size_t seq, struct str *out)
-{
-    int count = question_choices(model, seq);
-    if (count > 1)
-        str_addf(out, "a to %c is your answer; ", 'a' + count - 1);
-    str_add(out, "Enter shows the answer");
-    if (question_hides(model, seq).length > 0)
-        str_add(out, "\nwhat the answer shows is hidden until you answer");
-}
-
 /* What begins at `at` takes at most `room` cells. */
 static bool
 fits(const char *at, int room)
@@ -97,31 +86,85 @@ print_asked(const struct model *model, size_t seq, int width, struct str *out)
 
 /* What was answered, and what is said of it where it is wrong. */
 static void
-print_given(const struct model *model, size_t seq, int number, struct str *out)
+print_given(const struct model *model, const struct given *given, struct str *out)
 {
-    struct question_choice given;
-    if (number < 0 || !question_choice(model, seq, number, &given))
+    struct question_choice choice;
+    if (given == NULL || given->how != GIVEN_ANSWER)
         return;
-    str_addf(out, "you: %.*s\n", (int)given.text.length, given.text.text);
-    if (given.wrong.length > 0)
-        str_addf(out, "%.*s\n", (int)given.wrong.length, given.wrong.text);
+    if (given->choice < 0) {
+        str_addf(out, "you: %s\n", given->text);
+        return;
+    }
+    if (!question_choice(model, given->seq, given->choice, &choice))
+        return;
+    str_addf(out, "you: %.*s\n", (int)choice.text.length, choice.text.text);
+    if (choice.wrong.length > 0)
+        str_addf(out, "%.*s\n", (int)choice.wrong.length, choice.wrong.text);
 }
 
-/* The question, and what follows it once it was answered. */
+/* A question that was passed: with what follows it, once it was answered. */
 static void
 print_question(const struct telling *telling, size_t seq, int width, struct str *out)
 {
     const struct model *model = telling->model;
-    const struct view  *view  = telling->view;
     print_asked(model, seq, width, out);
-    if (seq == view->cursor && !view_is_revealed(view, seq)) {
-        if (!telling->brief)
-            print_open_question(model, seq, out);
+    if (asking_is_open(&telling->view->asking, seq)) {
+        str_add(out, "put off; :question comes back to it");
         return;
     }
-    print_given(model, seq, view_given(view, seq), out);
+    print_given(model, asking_given(&telling->view->asking, seq), out);
     const char *why = model_argument_text(model, seq, "why");
     str_addf(out, "-> %s%s%s", model_argument_text(model, seq, "answer"), why[0] != '\0' ? "\n" : "", why);
+}
+
+/* A choice in rows of its own; the chosen one has a mark and is bold, so that it shows without colour. */
+static void
+draw_choice(struct canvas *pane, struct lines *lines, int number, const struct question_choice *choice, bool chosen)
+{
+    struct str text = { 0 };
+    str_addf(&text, "%c) %.*s", 'a' + number % 26, (int)choice->text.length, choice->text.text);
+    int row = lines->row;
+    if (chosen && lines->skip == 0)
+        canvas_put(pane, row, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
+    canvas_wrap(pane, lines, 1 + HANG, (struct style){ .attr = chosen ? ATTR_BOLD : 0 }, canvas_words(pane, &text));
+    str_free(&text);
+}
+
+/* What is typed as an answer, and where the next letter goes. */
+static void
+draw_typed(struct canvas *pane, struct lines *lines, const char *typed)
+{
+    struct str text = { 0 };
+    str_addf(&text, "> %s_", typed);
+    canvas_wrap(pane, lines, 1, (struct style){ .attr = ATTR_BOLD }, canvas_words(pane, &text));
+    str_free(&text);
+}
+
+/* The question one stands at, as long as it is open. With few rows the choices go in one line, and the screen's last
+ * lines tell how it is answered. */
+static void
+draw_open_question(const struct telling *telling, size_t seq, struct canvas *pane, struct lines *lines)
+{
+    const struct model  *model = telling->model;
+    const struct asking *asking = &telling->view->asking;
+    const char *words = model_argument_text(model, seq, "question");
+    const char *choices = question_choices(model, seq) > 0 ? strstr(words, "  a) ") : NULL;
+    bool        taken = answering_has_keys(telling->view);
+    struct str  text = { 0 };
+    struct question_choice choice;
+    if (telling->brief && !taken)
+        print_asked(model, seq, pane->width - 1, &text);
+    else
+        str_addf(&text, "? %.*s", (int)(choices != NULL ? (size_t)(choices - words) : strlen(words)), words);
+    canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, canvas_words(pane, &text));
+    str_free(&text);
+    for (int i = 0; (!telling->brief || taken) && question_choice(model, seq, i, &choice); i++)
+        draw_choice(pane, lines, i, &choice, taken && asking->chosen == i);
+    if (taken && question_choices(model, seq) == 0)
+        draw_typed(pane, lines, asking->typed);
+    if (!telling->brief)
+        canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_UNDERLINE },
+                    answering_hint(telling->view, model));
 }
 
 /* What failed and why; the tables below that have no room here, and are among the event's arguments. */
@@ -142,6 +185,10 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
     bool here = seq == telling->view->cursor;
     struct style style = { .attr = here ? ATTR_BOLD : 0 };
     struct str text = { 0 };
+    if (here && view_question(telling->view, model) == seq) {
+        draw_open_question(telling, seq, pane, lines);
+        return;
+    }
     if (model_is_lesson(model, seq, "say")) {
         str_add(&text, model_argument_text(model, seq, "text"));
     } else if (model_is_lesson(model, seq, "ask")) {
@@ -154,6 +201,8 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
         const char *name = model_argument_text(model, seq, "text");
         str_add(&text, ok ? "ok " : "NOT OK ");
         visible_add(&text, name, strlen(name), VISIBLE_LINE); /* a name has one line, whatever it says */
+        if (!ok)
+            str_addf(&text, "\n%s", model_argument_text(model, seq, "detail"));
     } else if (model_work(model, seq) == WORK_FAULT) {
         style.ink = WORK_FAULT;
         print_fault(model, seq, &text);
@@ -162,32 +211,143 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
     str_free(&text);
 }
 
+/* What `predict` asks, at the foot. */
+static void
+draw_prediction(const struct view *view, struct canvas *pane, struct lines *lines)
+{
+    const struct predict *predict = &view->predict;
+    struct str text = { 0 };
+    if (!view_is_predicting(view))
+        return;
+    str_addf(&text, "? %s", predict->words);
+    canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, canvas_words(pane, &text));
+    str_free(&text);
+    for (int i = 0; i < predict->count; i++) {
+        struct question_choice choice = { { predict->choices[i], strlen(predict->choices[i]) }, { "", 0 } };
+        draw_choice(pane, lines, i, &choice, predict->chosen == i);
+    }
+    canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_UNDERLINE },
+                predict->chosen >= 0 ? "Enter: confirm" : "a letter or arrows choose");
+}
+
+/* How many items there are up to that event. */
+static size_t
+said_until(const struct model *model, size_t seq)
+{
+    size_t low = 0, high = model->lesson_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (model->lessons[middle] <= seq)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool
+is_check_that_holds(const struct model *model, size_t seq)
+{
+    int64_t ok = 0;
+    return model_is_lesson(model, seq, "check") && model_argument(model, seq, "ok", &ok) && ok != 0;
+}
+
+/* Checks that hold, one behind the other as long as there are: with little room they share lines. Answers how many. */
+static size_t
+draw_checks(const struct telling *telling, size_t first, size_t end, struct canvas *pane, struct lines *lines)
+{
+    struct str text = { 0 };
+    size_t     i = first;
+    for (; i < end && is_check_that_holds(telling->model, telling->model->lessons[i]); i++) {
+        const char *name = model_argument_text(telling->model, telling->model->lessons[i], "text");
+        str_add(&text, i > first ? "  ok " : "ok ");
+        visible_add(&text, name, strlen(name), VISIBLE_LINE);
+    }
+    if (i > first)
+        canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_GOOD }, canvas_words(pane, &text));
+    str_free(&text);
+    return i - first;
+}
+
+static void
+draw_items(const struct telling *telling, size_t first, size_t end, struct canvas *pane, struct lines *lines)
+{
+    for (size_t i = first; i < end && lines->row < pane->height;) {
+        size_t checks = telling->dense ? draw_checks(telling, i, end, pane, lines) : 0;
+        if (checks == 0)
+            draw_item(telling, telling->model->lessons[i], pane, lines);
+        i += checks > 0 ? checks : 1;
+    }
+    draw_prediction(telling->view, pane, lines);
+}
+
+/* How many rows the items take; never more than the canvas for trying it out has. */
+static int
+rows_of_items(const struct telling *telling, size_t first, size_t end, int width)
+{
+    struct lines  lines = { .hang = HANG };
+    struct canvas probe;
+    if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+        return 0;
+    draw_items(telling, first, end, &probe, &lines);
+    canvas_free(&probe);
+    return lines.row;
+}
+
+/* The first item that is new since the last step. */
+static size_t
+first_new(const struct model *model, const struct view *view)
+{
+    bool stepped = view->before != NO_EVENT && view->before < view->cursor;
+    return said_until(model, stepped ? view->before : view->cursor);
+}
+
+int
+lesson_new_rows(const struct scene *scene, int width)
+{
+    const struct view *view = scene->view;
+    if (view->cursor == NO_EVENT)
+        return 0;
+    size_t first = first_new(scene->model, view), end = said_until(scene->model, view->cursor);
+    return first < end ? rows_of_items(&(struct telling){ scene->model, view, false, false }, first, end, width) : 0;
+}
+
+/* From the newest item backwards, as many as `rows` rows show. Answers the first, and in `rows` how many they take. */
+static size_t
+first_shown(const struct telling *telling, size_t end, int width, int *rows)
+{
+    size_t first = end;
+    int    used = rows_of_items(telling, end, end, width);
+    while (first > 0 && used < *rows) {
+        struct lines  tried = { .hang = HANG };
+        struct canvas probe;
+        if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+            break;
+        draw_item(telling, telling->model->lessons[--first], &probe, &tried);
+        canvas_free(&probe);
+        used += tried.row;
+    }
+    *rows = used;
+    return first;
+}
+
 /* The items up to the cursor, the last ones last, so that the newest is always on the screen. Answers the rows used. */
 static int
 draw_said(const struct model *model, const struct view *view, struct canvas *pane, int scrolled)
 {
-    size_t count = 0;
-    while (count < model->lesson_count && model->lessons[count] <= view->cursor)
-        count++;
-    /* From the newest item backwards, as many as fit: how many rows each takes is tried out. */
-    const struct telling telling = { model, view, pane->height <= BRIEF };
-    size_t first = count;
-    int rows = 0;
-    struct canvas probe = { 0 };
-    if (!canvas_init(&probe, pane->width > 0 ? pane->width : 1, 400)) {
-        canvas_starve(pane);
-        return 0;
+    struct telling telling = { model, view, pane->height <= LESSON_BRIEF_ROWS, false };
+    size_t end = said_until(model, view->cursor), fresh = first_new(model, view), first = fresh;
+    int    rows = scrolled == 0 && fresh < end ? rows_of_items(&telling, fresh, end, pane->width) : 0;
+    telling.dense = rows > pane->height;
+    if (telling.dense) {
+        rows = rows_of_items(&telling, fresh, end, pane->width);
+    } else {
+        rows  = pane->height + scrolled;
+        first = first_shown(&telling, end, pane->width, &rows);
     }
-    while (first > 0 && rows < pane->height + scrolled) {
-        struct lines tried = { .hang = HANG };
-        draw_item(&telling, model->lessons[--first], &probe, &tried);
-        rows += tried.row;
-    }
-    canvas_free(&probe);
     int skip = rows - pane->height - scrolled;
     struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };
-    for (size_t i = first; i < count && lines.row < pane->height; i++)
-        draw_item(&telling, model->lessons[i], pane, &lines);
+    draw_items(&telling, first, end, pane, &lines);
     return lines.row;
 }
 
@@ -200,6 +360,8 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
     bool asked = model_is_lesson(model, view->cursor, "ask"); /* a question needs the rows more than the text */
     int  least = asked ? 8 : 4;
     int  lines = text[0] == '\0' || pane->height < least ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
+    if (lesson_new_rows(scene, pane->width) > pane->height - lines)
+        lines = 0; /* what is new comes before what is all around it */
     struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
     int used = draw_said(model, view, &words, skip);
     int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */

@@ -30,6 +30,7 @@ struct pane_key { const char *key, *word, *help; }; /* "d", "delete", "the chose
 struct pane_kind {
     const char    *name;             /* of its tab, its title and `pane NAME`: "Buckets" */
     int            least_columns;    /* below that it is not put beside others */
+    const char    *tells;            /* kinds that it counts or shows, with blanks between: masked where one is kept back */
     bool           takes_band;       /* when the event is about it: all of the screen's bottom */
     bool           compares;         /* its rows that are new since the last step are marked */
     bool           of_state;         /* what it says comes from the state: nothing before that is worked out */
@@ -55,6 +56,10 @@ enum pane pane_followed(const struct scene *scene);
 enum pane pane_open(const struct scene *scene);
 enum concern pane_concern(const struct scene *scene, enum pane pane);
 
+/* How many rows what the lesson has said since the last step takes, so that it is read whole; 0: nothing is new. */
+int lesson_new_rows(const struct scene *scene, int width);
+/* With so few rows an open question leaves its keys to the screen's last lines. */
+enum { LESSON_BRIEF_ROWS = 6 };
 /* The line of the lesson that caused the event, or the last one before it; 0 unknown. */
 uint32_t lesson_line(const struct model *model, size_t seq);
 #endif

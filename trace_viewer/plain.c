@@ -45,6 +45,8 @@ tell_step(struct driver *driver)
     struct str   text = { 0 };
     if (view->cursor != NO_EVENT)
         model_seek(driver->model, view->cursor);
+    while (model_learn(driver->model, SIZE_MAX))
+        continue;
     model_seek_past(driver->model, view->before);
     view_veil(view, driver->model);
     words_of_step(&(struct scene){ driver->model, view, &capabilities }, &text);

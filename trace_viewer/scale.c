@@ -36,24 +36,46 @@ scale_unit_for(uint64_t length, int columns)
     return unit;
 }
 
+/* When a moment of the trace is shown: a rank that is aligned may begin before the start. */
+static __int128
+shown(const struct scale *scale, uint64_t time)
+{
+    return (__int128)time + scale->shift;
+}
+
+static __int128
+divided(__int128 value, uint64_t unit)
+{
+    return value >= 0 ? value / unit : -((-value + unit - 1) / unit);
+}
+
 int64_t
 scale_eighths(const struct scale *scale, uint64_t time)
 {
-    __int128 at = (__int128)time * 8 / scale->unit - (__int128)scale->left * 8;
+    __int128 at = divided(shown(scale, time) * 8, scale->unit) - (__int128)scale->left * 8;
     int64_t limit = 8 * ((int64_t)scale->columns + 1);
     return at < -limit ? -limit : at > 2 * limit ? 2 * limit : (int64_t)at;
+}
+
+int64_t
+scale_number(const struct scale *scale, uint64_t time)
+{
+    if (scale->shift == 0) /* division in 128 bits costs several times as much */
+        return (int64_t)(time / scale->unit);
+    __int128 at = divided(shown(scale, time), scale->unit);
+    return at > INT64_MAX ? INT64_MAX : (int64_t)at;
 }
 
 int
 scale_column(const struct scale *scale, uint64_t time)
 {
-    int64_t at = (int64_t)(time / scale->unit) - scale->left;
+    __int128 at = (__int128)scale_number(scale, time) - scale->left;
     return at < 0 ? -1 : at >= scale->columns ? scale->columns : (int)at;
 }
 
 uint64_t
 scale_time(const struct scale *scale, int column)
 {
-    __int128 at = ((__int128)scale->left + column) * scale->unit;
+    __int128 at = ((__int128)scale->left + column) * scale->unit - scale->shift;
     return at < 0 ? 0 : at > UINT64_MAX - 1 ? UINT64_MAX - 1 : (uint64_t)at;
 }

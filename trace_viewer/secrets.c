@@ -3,6 +3,7 @@
 #include "secrets.h"
 
 #include "base/vec.h"
+#include "lua_text.h"
 #include "trace/reader.h"
 
 #include <ctype.h>
@@ -43,37 +44,6 @@ struct scan {
 
 /* ---- the text ---- */
 
-static bool
-is_name(char letter)
-{
-    return isalnum((unsigned char)letter) || letter == '_';
-}
-
-/* How many bytes "[==[ ... ]==]" has that begins at `text`; 0: none does. */
-static size_t
-long_text(const char *text)
-{
-    size_t level = text[0] == '[' ? strspn(text + 1, "=") : 0;
-    if (text[0] != '[' || text[1 + level] != '[')
-        return 0;
-    const char *at = text + 2 + level;
-    while ((at = strchr(at, ']')) != NULL) {
-        if (strspn(at + 1, "=") == level && at[1 + level] == ']')
-            return (size_t)(at + 2 + level - text);
-        at++;
-    }
-    return strlen(text);
-}
-
-static size_t
-short_text(const char *text)
-{
-    size_t length = 1;
-    while (text[length] != '\0' && text[length] != '\n' && text[length] != text[0])
-        length += text[length] == '\\' && text[length + 1] != '\0' ? 2 : 1;
-    return length + (text[length] == text[0]);
-}
-
 static const char *
 skip_blanks(const char *at)
 {
@@ -94,7 +64,7 @@ field_value(const char *at, const char *name)
             return NULL;
         at++;
     }
-    if (strncmp(at, name, length) != 0 || is_name(at[length]))
+    if (strncmp(at, name, length) != 0 || lua_is_name(at[length]))
         return NULL;
     at += length;
     if (quoted) {
@@ -152,7 +122,7 @@ follows_text(const struct scan *scan)
     if ((size_t)(at - begin) <= length || strncmp(at - length, name, length) != 0)
         return false;
     char before = (at - length)[-1];
-    return !is_name(before) && before != '.';
+    return !lua_is_name(before) && before != '.';
 }
 
 /* A table of sentences: `text` itself, and what is nested in it but for what is told or hidden with a question. */
@@ -173,7 +143,7 @@ open_bracket(struct scan *scan)
         scan->starved = true;
         return;
     }
-    bool called = is_name(scan->before) || scan->before == '('; /* the line of the call is that of what is called */
+    bool called = lua_is_name(scan->before) || scan->before == '('; /* the line of the call is that of what is called */
     scan->open[scan->depth++] = (struct bracket){ .kind = *scan->at, .secrets = scan->secrets->count,
                                                   .sentences = sentences,
                                                   .line = called ? scan->line_before : scan->line };
@@ -207,7 +177,7 @@ take_sentence(struct scan *scan, struct bracket *table)
     const char *at = scan->at;
     size_t      length = 0;
     table->told = field_value(at, "choices") != NULL || field_value(at, "hides") != NULL;
-    while (is_name(at[length]))
+    while (lua_is_name(at[length]))
         length++;
     const char *value = skip_blanks(at + length);
     if (table->told || length == 0 || value[0] != '=' || value[1] == '=')
@@ -240,7 +210,7 @@ take_field(struct scan *scan)
         return take_sentence(scan, table);
     const char *words = value != NULL ? value : at;
     if ((*words == '"' || *words == '\'') && table->length == 0) {
-        size_t      length = short_text(words);
+        size_t      length = lua_short_text(words);
         const char *next = skip_blanks(words + length);
         bool        plain = length > 2 && strchr(",;}", *next) != NULL && memchr(words, '\\', length) == NULL;
         table->words  = words + 1;
@@ -253,7 +223,7 @@ static size_t
 take_comment(struct scan *scan)
 {
     const char *at = scan->at + 2;
-    size_t      length = long_text(at);
+    size_t      length = lua_long_text(at);
     length = length > 0 ? length : strcspn(at, "\n");
     add_secret(scan, at + (*at == ' '), at + length);
     return length + 2;
@@ -266,11 +236,11 @@ take_next(struct scan *scan)
     const char *at = scan->at;
     size_t      length;
     if (*at == '"' || *at == '\'')
-        return short_text(at);
-    if ((length = long_text(at)) > 0)
+        return lua_short_text(at);
+    if ((length = lua_long_text(at)) > 0)
         return length;
-    if (is_name(*at)) {
-        while (is_name(at[length]))
+    if (lua_is_name(*at)) {
+        while (lua_is_name(at[length]))
             length++;
         return length;
     }
@@ -357,15 +327,16 @@ mark_questions(struct scan *scan, const struct model *model, size_t seq, bool op
 static void
 settle_questions(struct scan *scan, const struct model *model, const struct view *view)
 {
-    for (size_t i = 0; i < model->lesson_count && scan->question_count > 0; i++) {
+    bool holds = false; /* which come behind it is not known yet */
+    for (size_t i = 0; i < model->lesson_count && scan->question_count > 0 && !holds; i++) {
         size_t seq = model->lessons[i];
-        bool   passed = view->cursor != NO_EVENT && seq < view->cursor;
-        if (model_is_lesson(model, seq, "ask") && (passed || view_is_revealed(view, seq)))
-            mark_questions(scan, model, seq, false);
+        if (!asking_is_question(model, seq))
+            continue;
+        mark_questions(scan, model, seq, asking_is_open(&view->asking, seq));
+        holds = asking_holds(&view->asking, seq);
     }
-    size_t here = view_question(view, model);
-    if (here != NO_EVENT)
-        mark_questions(scan, model, here, true);
+    for (size_t i = 0; i < scan->question_count && view->asking.all; i++)
+        scan->questions[i].open = false;
 }
 
 static int

@@ -1,6 +1,6 @@
 /* What of a lesson's text stays hidden: the answers of questions that are still open, why they are right or wrong, and
  * the comments beside them; and as long as one is open, the sentences of the table `text`, which tell what comes. A
- * question is a table with a field `answer`; it is open until its event has been passed or its answer was asked for.
+ * question is a table with a field `answer`; it is open until it was answered or its answer was asked for.
  * Order of use: secrets_find, secrets_line for each line, secrets_free. */
 #ifndef VIEWER_SECRETS_H
 #define VIEWER_SECRETS_H

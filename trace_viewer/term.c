@@ -1,5 +1,6 @@
-/* Cells to curses, curses to keys. Interface in order of use: term_open; term_show and term_key in a loop,
- * term_resize and term_suspend when asked to; term_close. */
+/* Cells to curses, bytes to keys. Curses has the output alone: what comes in is read here and decoded by decode.c, as
+ * curses reports neither drags nor pastes. Interface in order of use: term_open; term_show and term_key in a loop,
+ * term_resize and term_suspend when asked to, term_give and term_take around other programs; term_close. */
 #include "term.h"
 
 #include "base/vec.h"
@@ -15,27 +16,94 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <time.h>
 #include <unistd.h>
 #include <wchar.h>
 
-enum { LARGEST = 1000, ESC_WAIT_MS = 25 };
+enum { LARGEST = 1000, ESC_WAIT_MS = 25, PASTE_WAIT_MS = 1000 };
 
 struct term {
     SCREEN             *screen;
     struct capabilities capabilities;
     short               pairs[INK_COUNT][INK_COUNT]; /* 0 not made yet */
     short               pair_count;
+    struct decoder      decoder;
+    int64_t             read_ms;                     /* when bytes came last */
+    bool                reports, mouse;              /* the terminal has a mouse to report; it was asked to */
 };
+
+static int64_t
+now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Modes that curses does not ask for: a line that is full keeps no screen from being left. */
+static void
+ask(const char *modes)
+{
+    ssize_t written = write(STDOUT_FILENO, modes, strlen(modes));
+    (void)written;
+}
 
 static int
 colours_of_terminal(const struct term_options *options)
 {
     const char *none = getenv("NO_COLOR");
-    if (options->no_colour || (none != NULL && none[0] != '\0') || !has_colors())
+    bool forbidden = options->colours < 0 && none != NULL && none[0] != '\0';
+    if (options->colours == 0 || forbidden || !has_colors())
         return 0;
     start_color();
     use_default_colors();
-    return COLORS >= 256 ? 256 : COLORS >= 16 ? 16 : COLORS >= 8 ? 8 : 0;
+    int most = options->colours < 0 || options->colours > COLORS ? COLORS : options->colours;
+    return most >= 256 ? 256 : most >= 16 ? 16 : most >= 8 ? 8 : 0;
+}
+
+/* What this terminal sends for keys, as its description says. */
+static void
+learn_keys(struct decoder *decoder)
+{
+    static const struct { const char *name, *key; } named[] = {
+        { "kcuu1", "Up" }, { "kcud1", "Down" }, { "kcub1", "Left" }, { "kcuf1", "Right" }, { "khome", "Home" },
+        { "kend", "End" }, { "kpp", "PageUp" }, { "knp", "PageDown" }, { "kdch1", "Delete" }, { "kich1", "Insert" },
+        { "kcbt", "BackTab" }, { "kf1", "F1" }, { "kf2", "F2" }, { "kf3", "F3" }, { "kf4", "F4" }, { "kf5", "F5" },
+        { "kf6", "F6" }, { "kf7", "F7" }, { "kf8", "F8" }, { "kf9", "F9" }, { "kf10", "F10" },
+    };
+    for (size_t i = 0; i < countof(named) && decoder->own_count < SEQUENCES; i++) {
+        char        name[8];
+        snprintf(name, sizeof name, "%s", named[i].name);
+        const char *bytes = tigetstr(name);
+        if (bytes == NULL || bytes == (char *)-1 || bytes[0] != '\x1b' || strlen(bytes) >= SEQUENCE_ROOM)
+            continue;
+        struct sequence *own = &decoder->own[decoder->own_count++];
+        snprintf(own->bytes, sizeof own->bytes, "%s", bytes);
+        snprintf(own->key, sizeof own->key, "%s", named[i].key);
+    }
+}
+
+/* Terminals that say how the mouse is reported understand SGR reports and marked pastes too. */
+static bool
+has_reports(void)
+{
+    char        name[] = "kmous";
+    const char *mouse = tigetstr(name);
+    return mouse != NULL && mouse != (char *)-1;
+}
+
+static void
+ask_reports(struct term *term)
+{
+    if (term->reports)
+        ask(term->mouse ? "\x1b[?2004h\x1b[?1002h\x1b[?1006h" : "\x1b[?2004h\x1b[?1006l\x1b[?1002l");
+}
+
+static void
+end_reports(const struct term *term)
+{
+    if (term->reports)
+        ask("\x1b[?1006l\x1b[?1002l\x1b[?2004l");
 }
 
 /* Curses brings handlers of its own for what the loop asks for. That of a stop takes the modes it finds afterwards for
@@ -61,7 +129,8 @@ term_open(const struct term_options *options, char *why, size_t why_size)
     if (term != NULL)
         term->screen = newterm(NULL, stdout, stdin);
     if (term == NULL || term->screen == NULL) {
-        snprintf(why, why_size, "no screen for a timeline here; --print writes a frame as text");
+        snprintf(why, why_size, "no screen for a timeline here (TERM=%.40s); --print writes a frame as text, --plain "
+                 "tells it in words", name != NULL ? name : "");
         free(term);
         return NULL;
     }
@@ -71,11 +140,14 @@ term_open(const struct term_options *options, char *why, size_t why_size)
     noecho();
     nonl();
     keypad(stdscr, TRUE);
-    nodelay(stdscr, TRUE);
-    set_escdelay(ESC_WAIT_MS);
+    typeahead(-1);
     curs_set(0);
-    term->capabilities.utf8 = !options->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    term->capabilities.utf8 = !options->ascii && strcmp(nl_langinfo(CODESET), "UTF-8") == 0 && wcwidth(0x2500) == 1;
     term->capabilities.colours = colours_of_terminal(options);
+    term->reports = has_reports();
+    learn_keys(&term->decoder);
+    refresh();
+    ask_reports(term);
     return term;
 }
 
@@ -84,6 +156,7 @@ term_close(struct term *term)
 {
     if (term == NULL)
         return;
+    end_reports(term);
     endwin();
     delscreen(term->screen);
     free(term);
@@ -180,63 +253,82 @@ term_show(struct term *term, const struct canvas *canvas)
     refresh();
 }
 
-static void
-name_special(int code, char key[16])
-{
-    static const struct { int code; const char *name; } names[] = {
-        { KEY_UP, "Up" }, { KEY_DOWN, "Down" }, { KEY_LEFT, "Left" }, { KEY_RIGHT, "Right" }, { KEY_HOME, "Home" },
-        { KEY_END, "End" }, { KEY_ENTER, "Enter" }, { KEY_BACKSPACE, "Backspace" }, { KEY_BTAB, "BackTab" },
-        { KEY_PPAGE, "PageUp" }, { KEY_NPAGE, "PageDown" }, { KEY_DC, "Delete" },
-    };
-    key[0] = '\0';
-    for (size_t i = 0; i < countof(names); i++)
-        if (names[i].code == code)
-            snprintf(key, 16, "%s", names[i].name);
-    if (code > KEY_F0 && code <= KEY_F(12))
-        snprintf(key, 16, "F%d", code - KEY_F0);
-}
-
-static void
-name_character(wint_t code, char key[16])
-{
-    if (code == '\r' || code == '\n')
-        snprintf(key, 16, "Enter");
-    else if (code == '\t')
-        snprintf(key, 16, "Tab");
-    else if (code == ' ')
-        snprintf(key, 16, "Space");
-    else if (code == 27)
-        snprintf(key, 16, "Esc");
-    else if (code == 127 || code == 8)
-        snprintf(key, 16, "Backspace");
-    else if (code < 32)
-        snprintf(key, 16, "^%c", (int)code + 64);
-    else if (code < 127)
-        snprintf(key, 16, "%c", (int)code);
-    else {
-        mbstate_t state = { 0 };
-        size_t length = wcrtomb(key, (wchar_t)code, &state);
-        key[length < 15 ? length : 0] = '\0';
-    }
-}
-
 bool
-term_key(struct term *term, char key[16])
+term_is_behind(const struct term *term)
 {
+    int waiting = 0;
     (void)term;
-    wint_t code;
-    int got = get_wch(&code);
-    key[0] = '\0';
-    if (got == KEY_CODE_YES) {
-        name_special((int)code, key);
-        return true;
-    }
-    if (got == OK) {
-        name_character(code, key);
-        return true;
-    }
+    return ioctl(STDOUT_FILENO, TIOCOUTQ, &waiting) == 0 && waiting > 0;
+}
+
+void
+term_mouse(struct term *term, bool wanted)
+{
+    if (term->mouse == wanted)
+        return;
+    term->mouse = wanted;
+    ask_reports(term);
+}
+
+/* What has come within so many ms; false: the terminal is gone. */
+static bool
+read_bytes(struct term *term, int wait_ms, bool *any)
+{
+    unsigned char bytes[1024];
     struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
-    return poll(&input, 1, 0) <= 0 || (input.revents & (POLLHUP | POLLERR | POLLNVAL)) == 0;
+    size_t        room = decoder_room(&term->decoder);
+    *any = false;
+    if (poll(&input, 1, wait_ms) <= 0 || room == 0)
+        return true;
+    ssize_t got = read(STDIN_FILENO, bytes, room < sizeof bytes ? room : sizeof bytes);
+    if (got <= 0)
+        return got < 0 && (errno == EINTR || errno == EAGAIN);
+    decoder_feed(&term->decoder, bytes, (size_t)got);
+    term->read_ms = now_ms();
+    *any = true;
+    return true;
+}
+
+/* A lone Esc is a key once nothing has followed it for a moment. */
+bool
+term_key(struct term *term, char key[KEY_ROOM])
+{
+    bool any;
+    if (decoder_key(&term->decoder, false, now_ms(), key))
+        return true;
+    if (!read_bytes(term, 0, &any))
+        return false;
+    while (!decoder_key(&term->decoder, false, now_ms(), key)) {
+        int64_t idle = now_ms() - term->read_ms;
+        if (term->decoder.pasting && term->decoder.count == 0 && idle > PASTE_WAIT_MS)
+            term->decoder.pasting = false; /* its end was lost */
+        if (term->decoder.count == 0)
+            return true;
+        if (idle >= ESC_WAIT_MS) {
+            decoder_key(&term->decoder, true, now_ms(), key);
+            return true;
+        }
+        if (!read_bytes(term, (int)(ESC_WAIT_MS - idle), &any))
+            return false;
+    }
+    return true;
+}
+
+void
+term_give(struct term *term)
+{
+    end_reports(term);
+    def_prog_mode();
+    endwin();
+}
+
+void
+term_take(struct term *term)
+{
+    reset_prog_mode();
+    term_resize(term);
+    refresh();
+    ask_reports(term);
 }
 
 void
@@ -245,12 +337,9 @@ term_suspend(struct term *term)
     sigset_t stop, before;
     sigemptyset(&stop);
     sigaddset(&stop, SIGTSTP);
-    def_prog_mode();
-    endwin();
+    term_give(term);
     sigprocmask(SIG_UNBLOCK, &stop, &before);
     kill(0, SIGTSTP); /* the whole group, as the key would */
     sigprocmask(SIG_SETMASK, &before, NULL);
-    reset_prog_mode();
-    term_resize(term);
-    refresh();
+    term_take(term);
 }

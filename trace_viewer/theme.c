@@ -1,51 +1,10 @@
-/* Classes of work by family of kinds, and their colours: black text on any of them reads well, and they differ for
- * colour-blind eyes too. Interface: work_of_kind, then work_letter, work_fill; theme_of_name; ink_colour. */
+/* Classes of work and their colours: black text on any of them reads well, and they differ for
+ * colour-blind eyes too. Interface: work_letter, work_fill; theme_of_name; ink_colour. */
 #include "theme.h"
 
 #include "base/vec.h"
 
 #include <string.h>
-
-/* First match wins: the longer beginnings stand first. */
-static const struct { const char *beginning; enum work work; } families[] = {
-    { "fault.", WORK_FAULT },
-    { "lock.wait", WORK_WAIT },
-    { "task.join", WORK_WAIT },
-    { "c10d.wait", WORK_WAIT },
-    { "c10d.store.wait", WORK_WAIT },
-    { "c10d.rendezvous", WORK_WAIT },
-    { "c10d.monitored_barrier", WORK_WAIT },
-    { "stream.synchronize", WORK_WAIT },
-    { "event.synchronize", WORK_WAIT },
-    { "kernel", WORK_KERNEL },
-    { "memory.copy", WORK_COPY },
-    { "memory.", WORK_OTHER },
-    { "stream.", WORK_OTHER },
-    { "task.", WORK_OTHER },
-    { "lock.", WORK_OTHER },
-    { "optim", WORK_OPTIMIZER },
-    { "lesson.", WORK_LESSON },
-    { "data", WORK_DATA },
-    { "autograd.checkpoint", WORK_FORWARD },
-    { "autograd", WORK_BACKWARD },
-    { "dp.forward", WORK_FORWARD },
-    { "dp.parallel_apply", WORK_FORWARD },
-    { "dp.worker", WORK_FORWARD },
-    { "dp.check", WORK_FORWARD },
-    { "dp.", WORK_COMMUNICATION },
-    { "ddp.forward", WORK_FORWARD },
-    { "ddp.prepare_for_backward", WORK_FORWARD },
-    { "ddp.init", WORK_COMMUNICATION },
-    { "ddp.verify", WORK_COMMUNICATION },
-    { "ddp.ctor", WORK_COMMUNICATION },
-    { "ddp.sync", WORK_COMMUNICATION },
-    { "ddp.all_reduce", WORK_COMMUNICATION },
-    { "ddp.", WORK_BACKWARD },
-    { "c10d.", WORK_COMMUNICATION },
-    { "comm.", WORK_COMMUNICATION },
-    { "module.", WORK_FORWARD },
-    { "op", WORK_FORWARD },
-};
 
 static const struct { const char *name; char letter; uint32_t fill; } works[WORK_COUNT] = {
     [WORK_NONE]          = { "nothing",       ' ', ' ' },
@@ -84,15 +43,6 @@ static const struct shade colour_blind[INK_COUNT] = {
     [INK_BLACK] = { 16, 0, 0 },     [INK_ACCENT] = { 39, 14, 6 },   [INK_DIM] = { 244, 8, -1 },
     [INK_GOOD] = { 48, 10, 2 },
 };
-
-enum work
-work_of_kind(const char *kind)
-{
-    for (size_t i = 0; i < countof(families); i++)
-        if (strncmp(kind, families[i].beginning, strlen(families[i].beginning)) == 0)
-            return families[i].work;
-    return WORK_OTHER;
-}
 
 char
 work_letter(enum work work)

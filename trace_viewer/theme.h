@@ -3,13 +3,9 @@
 #define VIEWER_THEME_H
 #include <stdbool.h>
 #include <stdint.h>
+#include "analysis/work.h"
 
-/* What an event is for. Each class has a letter, a fill and an ink, so that colour is never the only sign. */
-enum work {
-    WORK_NONE, WORK_FORWARD, WORK_BACKWARD, WORK_COMMUNICATION, WORK_KERNEL, WORK_COPY, WORK_OPTIMIZER, WORK_DATA,
-    WORK_LESSON, WORK_WAIT, WORK_FAULT, WORK_OTHER, WORK_COUNT
-};
-enum work work_of_kind(const char *kind);   /* by the kind's family */
+/* Each class of work has a letter, a fill and an ink, so that colour is never the only sign. */
 char      work_letter(enum work work);
 uint32_t  work_fill(enum work work);        /* inside a span where there is no colour */
 const char *work_name(enum work work);

@@ -1,227 +1,175 @@
-/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_top, timeline_draw.
- * What a row's cells contain and look like is strip.c's and strip_draw.c's business. */
+/* Lanes in rows. Interface in order of use: timeline_wanted while rows are dealt out, timeline_draw;
+ * timeline_lane_at. Which row shows what is rows.c's business, what its cells contain and look like strip.c's and
+ * strip_draw.c's, lines between rows flows.c's, names gutter.c's, which moment a column shows window.c's. */
 #include "timeline.h"
 
 #include "columns.h"
+#include "flows.h"
+#include "gutter.h"
+#include "moment.h"
+#include "rows.h"
+#include "shade.h"
 #include "strip.h"
 #include "trace/reader.h"
+#include "window.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    UNFOLD = 6, VERTICAL = 0x2502, HORIZONTAL = 0x2500, ARROW_LEFT = 0x25c4, ARROW_RIGHT = 0x25ba,
-    ARROW_DOWN = 0x25bc, ARROW_UP = 0x25b2, SQUARE = 0x25a0
-};
-
-/* The rows on the screen: which lane, which of its levels; `last` LEVELS: to the innermost. */
-struct row { int lane, first, last; };
-struct dealt_rows { struct row *row; int count, hidden; }; /* hidden: lanes without a row */
-
-static int
-levels_unfolded(const struct model *model, const struct view *view)
-{
-    if (view->lane < 0 || (size_t)view->lane >= model->lane_count)
-        return 1;
-    int depth = model->lanes[view->lane].depth;
-    return depth < 1 ? 1 : depth > UNFOLD ? UNFOLD : depth;
-}
+enum { VERTICAL = 0x2502, SLASH = 0x2571 };
 
 int
 timeline_wanted(const struct model *model, const struct view *view)
 {
-    return (int)(model->lane_count < 4096 ? model->lane_count : 4096) + levels_unfolded(model, view) - 1;
+    struct axis axis;
+    window_axis(model, view, columns_of_time(view->width), &axis);
+    return rows_wanted(model, view, &axis);
 }
 
 int
-timeline_top(const struct model *model, const struct view *view, int rows)
+timeline_lane_at(const struct model *model, const struct view *view, int rows, int row)
 {
-    int lanes = (int)model->lane_count, top = view->top;
-    if (lanes <= rows)
-        return 0;
-    int shown = rows > 1 ? rows - 1 : 1; /* the last row tells of the others */
-    if (view->lane < top)
-        top = view->lane;
-    if (view->lane >= top + shown)
-        top = view->lane - shown + 1;
-    return top < 0 ? 0 : top > lanes - shown ? lanes - shown : top;
+    struct axis axis;
+    struct rows dealt;
+    window_axis(model, view, columns_of_time(view->width), &axis);
+    if (!rows_deal(model, view, &axis, rows, &dealt))
+        return -1;
+    int lane = row >= 0 && row < dealt.count && dealt.row[row].unit >= 0 ? dealt.row[row].lane : -1;
+    rows_free(&dealt);
+    return lane;
 }
 
-/* "device:0 compute" becomes "d0 compute", "r0 autograd 0" of the only rank "autograd 0": names have twelve cells on a
- * small screen. */
-static void
-short_name(const struct model *model, const char *name, int room, char *out, size_t size)
-{
-    if (!model->ranked && strncmp(name, "r0 ", 3) == 0)
-        name += 3;
-    const char *device = strstr(name, "device:");
-    if (device == NULL || (int)strlen(name) <= room)
-        snprintf(out, size, "%s", name);
-    else
-        snprintf(out, size, "%.*sd%s", (int)(device - name), name, device + 7);
-}
-
-static void
-draw_name(const struct model *model, const struct view *view, const struct row *row, struct canvas *gutter, int at)
-{
-    const struct trace_lane_info *info = trace_lane_at(model->trace, (size_t)row->lane);
-    bool selected = row->lane == view->lane;
-    if (row->first > 0) {
-        canvas_textf(gutter, at, 3, (struct style){ .ink = INK_DIM }, row->last >= LEVELS &&
-                     model->lanes[row->lane].depth > row->first + 1 ? "\u2514 +%d" : "\u2514 in %d",
-                     row->last >= LEVELS && model->lanes[row->lane].depth > row->first + 1
-                         ? model->lanes[row->lane].depth - row->first : row->first);
-        return;
-    }
-    char name[128], whole[160];
-    short_name(model, info->name, gutter->width - 2, name, sizeof name);
-    bool ranked = model->ranked && info->rank >= 0 && !(name[0] == 'r' && name[1] >= '0' && name[1] <= '9');
-    if (ranked)
-        snprintf(whole, sizeof whole, "r%d %s", info->rank, name);
-    else
-        snprintf(whole, sizeof whole, "%s", name);
-    struct style style = { .attr = selected ? ATTR_BOLD : 0 };
-    if (selected)
-        canvas_put(gutter, at, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, ARROW_RIGHT);
-    const struct lane *lane = &model->lanes[row->lane];
-    if (lane->event_count == 0 || veil_hides_lane(&view->veil, model, lane))
-        style.ink = INK_DIM;
-    canvas_cut(gutter, (struct stretch){ at, 1, gutter->width - 2 }, style, whole);
-}
-
-/* A task of which nothing may be seen has no row: how many there are would tell something. Streams are the devices'. */
-static bool
-is_row_hidden(const struct model *model, const struct view *view, int lane)
-{
-    return trace_lane_at(model->trace, (size_t)lane)->kind != LANE_STREAM &&
-           veil_hides_lane(&view->veil, model, &model->lanes[lane]);
-}
-
-/* Rows dealt out: every lane from the top one, the selected one unfolded as far as rows are left. */
-static void
-deal_rows(const struct model *model, const struct view *view, int room, struct dealt_rows *rows)
-{
-    int lanes = (int)model->lane_count, top = timeline_top(model, view, room);
-    bool all = lanes <= room;
-    int shown = all ? lanes : room > 1 ? room - 1 : 1;
-    int extra = all ? room - lanes : 0, levels = levels_unfolded(model, view);
-    if (extra > levels - 1)
-        extra = levels - 1;
-    for (int lane = top; lane < top + shown && rows->count < room; lane++) {
-        int depth = is_row_hidden(model, view, lane) ? 0 : lane == view->lane ? 1 + extra : 1;
-        for (int level = 0; level < depth && rows->count < room; level++)
-            rows->row[rows->count++] = (struct row){ lane, level, level == depth - 1 ? LEVELS : level };
-    }
-    rows->hidden = lanes - shown;
-}
-
-/* The seq that a row highlights: the span that the cursor's event begins, ends, or is inside of; or the mark. */
+/* The seq that a row highlights: the begin of the span that the cursor's event begins or ends; or the mark. */
 static size_t
 selection(const struct model *model, const struct view *view)
 {
-    if (view->cursor == NO_EVENT)
-        return NO_EVENT;
-    const struct trace_event *event = trace_event(model->trace, view->cursor);
-    if (event != NULL && event->phase == PHASE_END) {
-        size_t begin = trace_partner(model->trace, view->cursor);
-        return begin != SIZE_MAX ? begin : view->cursor;
-    }
-    return view->cursor;
+    struct span span;
+    int level;
+    return moment_span(model, view->cursor, &span, &level) ? span.seq : view->cursor;
 }
 
 static bool
 row_has(const struct model *model, const struct row *row, size_t seq)
 {
-    const struct lane *lane = &model->lanes[row->lane];
     const struct trace_event *event = trace_event(model->trace, seq);
-    if (event == NULL || (int)event->lane != row->lane)
+    if (row->kind != ROW_LANE || event == NULL || (int)event->lane != row->lane)
         return false;
-    if (event->phase != PHASE_BEGIN)
-        return row->first == 0;
-    for (int level = row->first; level <= row->last && level < lane->depth; level++) {
-        const struct level *spans = &lane->levels[level];
-        for (size_t i = level_find(spans, trace_time(model->trace, seq)); i < spans->count; i++) {
-            if (spans->spans[i].seq >= seq) {
-                if (spans->spans[i].seq == seq)
-                    return true;
-                break;
-            }
+    struct span span;
+    int level;
+    return moment_span(model, seq, &span, &level) ? level >= row->first && level <= row->last : row->first == 0;
+}
+
+/* All that rows are drawn with. */
+struct drawing {
+    const struct model        *model;
+    const struct view         *view;
+    const struct capabilities *capabilities;
+    const struct rows         *rows;
+    const struct axis         *axis;
+    struct strip               strip;
+    struct canvas              body, gutter;
+    int                        cursor;     /* its column, -1 none */
+};
+
+/* A lane's levels, piece by piece of the axis: each is a stretch of plain time. */
+static void
+draw_lane(struct drawing *drawing, int at)
+{
+    const struct row *row = &drawing->rows->row[at];
+    const struct model *model = drawing->model;
+    struct strip *strip = &drawing->strip;
+    uint64_t shift = align_shift(&drawing->view->arrange.align, trace_lane_at(model->trace, (size_t)row->lane)->rank);
+    strip->lane = (size_t)row->lane;
+    strip->first = row->first;
+    strip->last = row->last;
+    strip->cursor_here = strip->selected != NO_EVENT && row_has(model, row, strip->selected);
+    for (int i = 0; i < drawing->axis->count; i++) {
+        const struct piece *piece = &drawing->axis->piece[i];
+        struct canvas part = canvas_part(&drawing->body, at, piece->at, 1, piece->columns);
+        if (piece_is_gap(piece)) {
+            canvas_fill(&part, 0, (struct style){ .ink = INK_DIM }, SLASH);
+            continue;
         }
+        strip->scale = axis_scale(drawing->axis, i, shift);
+        strip->cursor = drawing->cursor - piece->at;
+        if (strip->cursor < 0 || strip->cursor >= piece->columns)
+            strip->cursor = -1;
+        strip_paint(strip);
+        strip_draw(strip, &part, 0, drawing->capabilities);
     }
-    return false;
+}
+
+/* "mem d0  512KiB": what the curve counts, and the most in the window. */
+static void
+draw_curve(struct drawing *drawing, int at)
+{
+    const struct view *view = drawing->view;
+    const struct curve *curve = &view->arrange.curves.curve[drawing->rows->row[at].lane];
+    int64_t top = shade_curve(curve, drawing->axis, view->veil.whole, &drawing->body, at);
+    char name[32], most[16];
+    struct style dim = { .ink = INK_DIM };
+    curve_name(curve, name, sizeof name);
+    curve_print(curve, top, most, sizeof most);
+    int end = canvas_cut(&drawing->gutter, (struct stretch){ at, 1, drawing->gutter.width - 2 }, dim, name);
+    int left = drawing->gutter.width - 1 - (int)strlen(most);
+    if (left > end)
+        canvas_text(&drawing->gutter, at, left, dim, most);
 }
 
 static void
-put_route(struct canvas *canvas, int row, int column, uint32_t code)
+draw_unit(struct drawing *drawing, int at)
 {
-    const struct cell *cell = canvas_at(canvas, row, column);
-    if (cell != NULL && (cell->code == ' ' || cell->code == VERTICAL) && cell->style.paper == INK_PLAIN)
-        canvas_put(canvas, row, column, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, code);
+    const struct rows *rows = drawing->rows;
+    const struct unit *unit = &rows->unit[rows->row[at].unit];
+    int lanes = unit->count;
+    if (unit->kind == ROW_ALIKE) { /* the first rank stands for all */
+        int rank = trace_lane_at(drawing->model->trace, (size_t)rows->lane[unit->from])->rank;
+        for (lanes = 1; lanes < unit->count; lanes++)
+            if (trace_lane_at(drawing->model->trace, (size_t)rows->lane[unit->from + lanes])->rank != rank)
+                break;
+    }
+    shade_lanes(drawing->model, drawing->view, drawing->axis, &rows->lane[unit->from], lanes, &drawing->body, at);
 }
 
-/* Down (or up) the sender's column, along the receiver's row. Routes go under spans. */
+/* How busy the lanes are that have no row, and in blank cells how one comes to them. */
 static void
-draw_route(struct canvas *canvas, int from_row, int from, int to_row, int to)
+draw_rest(struct drawing *drawing, int at, struct canvas *pane, int column)
 {
-    int step = to_row > from_row ? 1 : -1;
-    for (int row = from_row + step; row != to_row; row += step)
-        put_route(canvas, row, from, VERTICAL);
-    if (from == to) {
-        put_route(canvas, to_row - step, from, step > 0 ? ARROW_DOWN : ARROW_UP);
+    static const char hint[] = " j/k scroll";
+    const struct rows *rows = drawing->rows;
+    int *lanes = malloc(((size_t)rows->lanes + 1) * sizeof *lanes), count = 0;
+    if (lanes == NULL) {
+        canvas_starve(pane);
         return;
     }
-    put_route(canvas, to_row, from, step > 0 ? (to > from ? 0x2514 : 0x2518) : (to > from ? 0x250c : 0x2510));
-    int way = to > from ? 1 : -1;
-    for (int column = from + way; column != to; column += way)
-        put_route(canvas, to_row, column, column + way != to ? HORIZONTAL : way > 0 ? ARROW_RIGHT : ARROW_LEFT);
+    for (int i = 0; i < rows->units; i++) {
+        int place = rows->pinned >= 0 && i > rows->pinned ? i - 1 : i;
+        bool shown = i == rows->pinned || (place >= rows->top && place < rows->top + rows->shown);
+        for (int k = 0; k < rows->unit[i].count && !shown; k++)
+            lanes[count++] = rows->lane[rows->unit[i].from + k];
+    }
+    if (column <= drawing->gutter.width)
+        shade_lanes(drawing->model, drawing->view, drawing->axis, lanes, count, &drawing->body, at);
+    free(lanes);
+    int from = pane->width - (int)sizeof hint + 1;
+    bool blank = from >= column;
+    for (int i = from; i < pane->width && blank; i++)
+        blank = canvas_at(pane, at, i)->code == ' ';
+    if (blank)
+        canvas_text(pane, at, from, (struct style){ .ink = INK_DIM }, hint);
 }
 
-/* The far end is marked on its span too, so that it is seen where everything is covered. */
 static void
-mark_end(struct canvas *canvas, int row, int column, uint32_t code)
+draw_row(struct drawing *drawing, int at, struct canvas *pane)
 {
-    const struct cell *cell = canvas_at(canvas, row, column);
-    if (cell == NULL || cell->code == 0)
-        return;
-    struct style style = { .ink = cell->style.paper != INK_PLAIN ? INK_BLACK : INK_ACCENT,
-                           .paper = cell->style.paper, .attr = ATTR_BOLD };
-    canvas_put(canvas, row, column, style, code);
-}
-
-static int
-row_of_lane(const struct model *model, const struct dealt_rows *rows, size_t seq)
-{
-    const struct trace_event *event = trace_event(model->trace, seq);
-    for (int i = 0; event != NULL && i < rows->count; i++)
-        if (rows->row[i].lane == (int)event->lane)
-            return i;
-    return -1;
-}
-
-/* The flows of the selected event, and of the other end of its span. */
-static void
-draw_flows(const struct model *model, const struct view *view, const struct scale *scale,
-           const struct dealt_rows *rows, struct canvas *canvas)
-{
-    if (view->cursor == NO_EVENT)
-        return;
-    size_t ends[2] = { view->cursor, trace_partner(model->trace, view->cursor) };
-    for (int i = 0; i < 2; i++) {
-        size_t other = ends[i] == SIZE_MAX ? SIZE_MAX : trace_flow_end(model->trace, ends[i]);
-        if (other == SIZE_MAX)
-            continue;
-        size_t from = ends[i] < other ? ends[i] : other, to = ends[i] < other ? other : ends[i];
-        int from_row = row_of_lane(model, rows, from), to_row = row_of_lane(model, rows, to);
-        if (from_row < 0 || to_row < 0 || from_row == to_row || veil_hides(&view->veil, model, other))
-            continue;
-        int from_column = scale_column(scale, trace_time(model->trace, from));
-        int to_column = scale_column(scale, trace_time(model->trace, to));
-        draw_route(canvas, from_row, from_column, to_row, to_column);
-        if (other == to)
-            mark_end(canvas, to_row, to_column, to_row > from_row ? ARROW_DOWN : ARROW_UP);
-        else
-            mark_end(canvas, from_row, from_column, SQUARE);
+    int column = gutter_draw(drawing->model, drawing->view, drawing->rows, at, &drawing->gutter, pane);
+    switch (drawing->rows->row[at].kind) {
+    case ROW_LANE:  draw_lane(drawing, at); break;
+    case ROW_RANK:
+    case ROW_ALIKE: draw_unit(drawing, at); break;
+    case ROW_REST:  draw_rest(drawing, at, pane, column); break;
+    case ROW_CURVE: draw_curve(drawing, at); break;
     }
 }
 
@@ -235,60 +183,35 @@ draw_cursor(struct canvas *canvas, int rows, int column)
     }
 }
 
-/* Which rows there are below the last one, and whether anything happens there. */
-static void
-draw_hidden(const struct model *model, const struct view *view, int hidden, struct canvas *pane)
-{
-    if (hidden <= 0 || pane->height < 2)
-        return;
-    enum { GUTTER = 13 };
-    char more[32], text[96];
-    int  gutter = columns_of_names(pane->width), top = timeline_top(model, view, pane->height);
-    snprintf(more, sizeof more, "+%d lanes", hidden);
-    snprintf(text, sizeof text, "lanes %d-%d of %zu, j k scroll", top + 1, top + pane->height - 1, model->lane_count);
-    struct style dim = { .ink = INK_DIM };
-    int row = pane->height - 1, column = 1;
-    if (gutter >= GUTTER)
-        canvas_cut(pane, (struct stretch){ row, 1, gutter - 2 }, dim, more);
-    column = gutter >= GUTTER ? gutter : column; /* a narrow gutter has no room for both */
-    canvas_cut(pane, (struct stretch){ row, column, pane->width - column }, dim, text);
-}
-
 void
 timeline_draw(const struct model *model, const struct view *view, struct canvas *pane,
               const struct capabilities *capabilities)
 {
-    int gutter_width = columns_of_names(pane->width), columns = pane->width - gutter_width;
+    int names = columns_of_names(pane->width), columns = pane->width - names;
+    struct rows rows;
+    struct axis axis;
     if (pane->height <= 0 || columns <= 0)
         return;
-    struct dealt_rows rows = { .row = calloc((size_t)pane->height, sizeof *rows.row) };
-    struct strip strip = { .model = model, .veil = &view->veil, .cursor = -1,
-                           .scale = view_scale(view, model, columns) };
-    strip.cells = calloc((size_t)columns, sizeof *strip.cells);
-    struct canvas gutter = canvas_part(pane, 0, 0, pane->height, gutter_width);
-    struct canvas body = canvas_part(pane, 0, gutter_width, pane->height, columns);
-    if (rows.row != NULL && strip.cells != NULL) {
-        deal_rows(model, view, pane->height, &rows);
-        strip.selected = selection(model, view);
-        if (view->cursor != NO_EVENT)
-            strip.cursor = scale_column(&strip.scale, trace_time(model->trace, view->cursor));
-        if (strip.cursor >= columns)
-            strip.cursor = -1;
-        for (int i = 0; i < rows.count; i++) {
-            strip.lane = &model->lanes[rows.row[i].lane];
-            strip.first = rows.row[i].first;
-            strip.last = rows.row[i].last;
-            strip.cursor_here = strip.selected != NO_EVENT && row_has(model, &rows.row[i], strip.selected);
-            strip_paint(&strip);
-            strip_draw(&strip, &body, i, capabilities);
-            draw_name(model, view, &rows.row[i], &gutter, i);
-        }
-        draw_flows(model, view, &strip.scale, &rows, &body);
-        draw_cursor(&body, rows.count, strip.cursor);
-        draw_hidden(model, view, rows.hidden, pane);
-    } else {
+    struct strip_cell *cells = calloc((size_t)columns, sizeof *cells);
+    window_axis(model, view, columns, &axis);
+    if (cells == NULL || !rows_deal(model, view, &axis, pane->height, &rows)) {
+        free(cells);
         canvas_starve(pane);
+        return;
     }
-    free(rows.row);
-    free(strip.cells);
+    struct drawing drawing = {
+        .model = model, .view = view, .capabilities = capabilities, .rows = &rows, .axis = &axis, .cursor = -1,
+        .strip = { .model = model, .veil = &view->veil, .sieve = filter_sieve(&view->arrange.filter), .cells = cells,
+                   .selected = selection(model, view) },
+        .gutter = canvas_part(pane, 0, 0, pane->height, names),
+        .body = canvas_part(pane, 0, names, pane->height, columns),
+    };
+    if (view->cursor != NO_EVENT)
+        drawing.cursor = axis_column(&axis, window_shown(model, view, view->cursor));
+    for (int i = 0; i < rows.count; i++)
+        draw_row(&drawing, i, pane);
+    flows_draw(model, view, &rows, &axis, &drawing.body);
+    draw_cursor(&drawing.body, rows.count, drawing.cursor);
+    rows_free(&rows);
+    free(cells);
 }

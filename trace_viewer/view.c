@@ -1,5 +1,5 @@
 /* Where one stands in a trace. Interface in order of use: view_init, view_goto, view_scale for each frame,
- * view_question and view_reveal at questions, view_print_event, view_free. */
+ * view_question at questions, view_print_event, view_free. */
 #include "view.h"
 
 #include "base/str.h"
@@ -7,19 +7,26 @@
 #include "columns.h"
 #include "trace/match.h"
 #include "trace/reader.h"
+#include "window.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { RUNNING_UNIT = 1000000 }; /* 1 us a column: a kernel of the classroom is ten columns wide */
+enum {
+    RUNNING_UNIT = 1000000, /* 1 us a column: a kernel of the classroom is ten columns wide */
+    STEP_SPANS = 1024
+};
 
 void
 view_init(struct view *view)
 {
     *view = (struct view){ .cursor = NO_EVENT, .before = NO_EVENT, .measure = NO_EVENT, .run = RUN_SAVED, .width = 80,
                             .height = 24 };
+    view->veil = (struct veil){ .horizon = NO_EVENT, .until = UINT64_MAX, .whole = UINT64_MAX };
+    asking_init(&view->asking);
+    settings_init(&view->settings);
 }
 
 void
@@ -27,9 +34,12 @@ view_free(struct view *view)
 {
     breaks_free(&view->rules.breaks);
     move_end(&view->move);
-    if (view->search != NULL)
-        match_free(view->search);
+    search_free(&view->search);
+    prompt_free(&view->prompt);
+    binds_free(&view->binds);
     veil_free(&view->veil);
+    asking_free(&view->asking);
+    arrange_free(&view->arrange);
     free(view->answer);
     cast_close(view->cast);
     str_free(&view->done);
@@ -48,43 +58,43 @@ view_say(struct view *view, const char *format, ...)
 struct scale
 view_scale(const struct view *view, const struct model *model, int columns)
 {
-    if (view->unit == 0)
-        return (struct scale){ scale_unit_for(model->end, columns), 0, columns };
-    return (struct scale){ view->unit, view->left, columns };
+    return window_scale(view, model, columns);
 }
 
-void
+bool
 view_goto(struct view *view, const struct model *model, size_t seq)
 {
+    size_t horizon = asking_horizon(&view->asking, model);
+    bool   there = horizon == NO_EVENT || seq <= horizon;
+    seq = there ? seq : horizon;
     const struct trace_event *event = trace_event(model->trace, seq);
     if (event == NULL || seq >= model->seen)
-        return;
+        return false;
+    if (!there)
+        view_say(view, "first a question: Enter answers it, Esc puts it off");
+    if (view->cursor != NO_EVENT && seq < view->cursor)
+        view->arrange.following = false;
     view->cursor = seq;
     view->before = NO_EVENT;
     if (event->lane < model->lane_count)
         view->lane = (int)event->lane;
-    if (view->unit == 0)
-        return;
-    int columns = columns_of_time(view->width);
-    int64_t column = (int64_t)(trace_time(model->trace, seq) / view->unit), margin = columns / 5;
-    if (column < view->left + margin || column >= view->left + columns - margin)
-        view->left = column - (column < view->left + margin ? margin : columns - margin - 1);
-    if (view->left < 0)
-        view->left = 0;
+    align_settle(&view->arrange.align, model, seq);
+    window_follow_cursor(view, model);
+    return there;
 }
 
-/* The longest outermost forward of a lane, and its backward if it follows: a stage that was refused is short. */
+/* The longest of the lane's first outermost forwards, and its backward if it follows: a stage that was refused is short. */
 static uint64_t
-step_length(const struct level *level)
+step_length(const struct model *model, size_t lane)
 {
     uint64_t longest = 0, begin = 0, length = 0;
-    for (size_t i = 0; i < level->count; i++) {
-        const struct span *span = &level->spans[i];
-        uint64_t end = span->end == STILL_OPEN ? span->begin : span->end;
-        if (span->work == WORK_FORWARD && end - span->begin > longest) {
-            longest = length = end - span->begin;
-            begin = span->begin;
-        } else if (span->work == WORK_BACKWARD && longest > 0 && length == longest && end - begin < 8 * longest) {
+    struct span span;
+    for (size_t i = 0; i < STEP_SPANS && index_span(model->index, lane, 0, i, &span); i++) {
+        uint64_t end = span.end == STILL_OPEN ? span.begin : span.end;
+        if (span.work == WORK_FORWARD && end - span.begin > longest) {
+            longest = length = end - span.begin;
+            begin = span.begin;
+        } else if (span.work == WORK_BACKWARD && longest > 0 && length == longest && end - begin < 8 * longest) {
             length = end - begin;
         }
     }
@@ -96,7 +106,7 @@ view_zoom_to_step(struct view *view, const struct model *model)
 {
     uint64_t length = 0;
     for (size_t i = 0; i < model->lane_count && length == 0; i++)
-        length = step_length(&model->lanes[i].levels[0]);
+        length = step_length(model, i);
     int columns = columns_of_time(view->width);
     view->unit = length > 0 ? scale_unit_for(length + length / 8, columns) : 0;
     if (length == 0 || scale_unit_for(model->end, columns) <= view->unit)
@@ -111,54 +121,40 @@ view_zoom_running(struct view *view, const struct model *model)
         view->unit = RUNNING_UNIT;
 }
 
-static int
-find_revealed(const struct view *view, size_t seq)
-{
-    for (int i = 0; i < view->revealed_count; i++)
-        if (view->revealed[i] == seq)
-            return i;
-    return -1;
-}
-
 bool
-view_is_revealed(const struct view *view, size_t seq)
+view_is_predicting(const struct view *view)
 {
-    return find_revealed(view, seq) >= 0;
-}
-
-int
-view_given(const struct view *view, size_t seq)
-{
-    int found = find_revealed(view, seq);
-    return found >= 0 ? view->given[found] : -1;
-}
-
-void
-view_reveal(struct view *view, size_t seq, int given)
-{
-    if (view_is_revealed(view, seq))
-        return;
-    if (view->revealed_count == REVEALED) /* the oldest is masked again */
-        view->revealed_count = 0;
-    view->given[view->revealed_count]      = (int8_t)given;
-    view->revealed[view->revealed_count++] = (uint32_t)seq;
+    return view->predict.open && view->cursor == view->predict.from;
 }
 
 void
 view_veil(struct view *view, const struct model *model)
 {
-    veil_update(&view->veil, model, &(struct veil_place){ view->cursor, view->revealed, view->revealed_count });
+    veil_update(&view->veil, model, &view->asking, view_is_predicting(view) ? view->cursor : NO_EVENT);
+    arrange_settle(view, model);
 }
 
 void
 view_use(struct view *view, const struct trace *trace)
 {
     struct match_names names = match_names_of_trace(trace);
+    arrange_use(&view->arrange, &names);
     view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
     view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
-    if (view->search != NULL)
-        match_use(view->search, &names);
+}
+
+/* Without memory for it nothing is shown. */
+void
+view_answer(struct view *view, const char *text)
+{
+    char *copy = strdup(text);
+    if (copy == NULL)
+        return;
+    free(view->answer);
+    view->answer = copy;
+    view->chosen = PANE_ANSWER;
+    view->panes[PANE_ANSWER].scroll = 0;
 }
 
 void
@@ -166,6 +162,10 @@ view_print_event(const struct view *view, const struct model *model, struct str 
 {
     if (view->cursor == NO_EVENT)
         return;
+    if (veil_hides(&view->veil, model, view->cursor)) {
+        str_addf(out, "%zu ? hidden until you answer: :question comes back to it", view->cursor);
+        return;
+    }
     size_t before = out->len;
     trace_print_event(model->trace, view->cursor, out);
     bool  masked = view_question(view, model) != NO_EVENT;
@@ -179,8 +179,6 @@ view_print_event(const struct view *view, const struct model *model, struct str 
 size_t
 view_question(const struct view *view, const struct model *model)
 {
-    if (view->cursor != NO_EVENT && model_is_lesson(model, view->cursor, "ask") &&
-        !view_is_revealed(view, view->cursor))
-        return view->cursor;
-    return NO_EVENT;
+    bool asks = view->cursor != NO_EVENT && asking_is_question(model, view->cursor);
+    return asks && asking_is_open(&view->asking, view->cursor) ? view->cursor : NO_EVENT;
 }

@@ -5,16 +5,24 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "arrange.h"
 #include "hunt.h"
+#include "binds.h"
+#include "marks.h"
 #include "model.h"
+#include "prompt.h"
 #include "scale.h"
+#include "search.h"
+#include "settings.h"
 #include "theme.h"
+#include "asking.h"
+#include "predict.h"
 #include "veil.h"
 #include "analysis/moves.h"
 #include "base/str.h"
 #include "control/commands.h"
 
-struct cast; struct match;
+struct cast;
 
 enum pane {
     PANE_TIMELINE,
@@ -25,13 +33,11 @@ enum pane {
 };
 
 /* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be; what is folded, a bit each,
- * by the pane's own numbers. */
-struct pane_look { int scroll, line; uint64_t folded[4]; };
+ * by the pane's own numbers; of a tensor the value, from 1, and whether its change is shown. */
+struct pane_look { int scroll, line; uint64_t folded[4]; int element; bool percent; };
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
-
-enum { REVEALED = 256 };
 
 struct view {
     size_t         cursor;             /* the event one stands at; NO_EVENT in an empty trace */
@@ -47,48 +53,53 @@ struct view {
     struct pane_look panes[PANE_COUNT]; /* [PANE_TIMELINE]: of the list of keys */
     size_t         before;             /* the event stood at before the last move forwards; NO_EVENT: nothing is new */
     bool           full, help;         /* the focused pane alone; the list of keys */
-    struct match  *search;
-    size_t         search_count;
-    bool           searching;          /* n and N go from match to match */
+    struct search  search;
+    struct marks   marks;
+    struct settings settings;          /* the options of :set */
+    struct binds   binds;              /* keys that a person gave commands */
     char          *answer;             /* what the session said last, in lines; owned, NULL none */
     struct move_rules rules;
     struct move    move;               /* the search under way in a recorded trace */
     struct hunt    hunt;               /* if it has a question: that is under way instead */
     bool           moving;
-    uint32_t       revealed[REVEALED]; /* questions whose answers were asked for */
-    int8_t         given[REVEALED];    /* the choice that was given as the answer; -1: none was */
+    struct asking  asking;
+    struct predict predict;
+    int            hints;              /* asked for, of the check that failed last */
+    bool           reading;            /* the lesson's text has the screen */
+    bool           teacher;            /* --teacher: notes are shown, and every answer */
     struct veil    veil;               /* as of the last view_veil */
-    int            revealed_count;
+    struct arrange arrange;            /* the timeline's lanes, flows and curves */
     enum run_state run;
     enum theme     theme;
     struct cast   *cast;               /* the film that is being made; NULL none */
     struct str     done;               /* the commands so far, a line each */
-    char           prompt[64];         /* "until ": what is being typed, "" nothing */
-    char           typed[512];
+    struct prompt  prompt;             /* what is being typed */
     char           message[512];       /* the line above the keys */
     char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
 void view_init(struct view *view);
 void view_free(struct view *view);
-/* Another run's trace takes the old one's place: what is searched for is looked up there. */
+/* Another run's trace takes the old one's place: what stops a run is looked up there. */
 void view_use(struct view *view, const struct trace *trace);
+/* Lines for the pane that shows what was answered. */
+void view_answer(struct view *view, const char *text);
 void view_say(struct view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* The window in time for a timeline of that many columns; with unit 0 the whole trace. */
 struct scale view_scale(const struct view *view, const struct model *model, int columns);
-/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. */
-void view_goto(struct view *view, const struct model *model, size_t seq);
+/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. false:
+ * a question comes before it, and there one stands. */
+bool view_goto(struct view *view, const struct model *model, size_t seq);
 /* A zoom in which the first whole step of the lesson, forward and backward, can be read. */
 void view_zoom_to_step(struct view *view, const struct model *model);
 /* The same while the lesson runs and nobody knows yet how long it will be. */
 void view_zoom_running(struct view *view, const struct model *model);
-bool view_is_revealed(const struct view *view, size_t seq);
-void view_reveal(struct view *view, size_t seq, int given); /* -1: no answer was given */
-int  view_given(const struct view *view, size_t seq);          /* -1: none */
-/* What open questions hide is worked out anew: before a frame, and before a command looks for events. */
+bool view_is_predicting(const struct view *view); /* `predict` waits for an answer here */
+/* What open questions hide and how ranks are aligned is worked out anew: before a frame, and before a command looks for
+ * events. */
 void view_veil(struct view *view, const struct model *model);
-/* The question that waits for its answer at the cursor; NO_EVENT: none. */
+/* The question at the cursor, if it is open: put off, or not asked yet; NO_EVENT: none. */
 size_t view_question(const struct view *view, const struct model *model);
 /* The cursor's event in one line, without the answer that is still to be found. */
 void view_print_event(const struct view *view, const struct model *model, struct str *out);

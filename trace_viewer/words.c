@@ -120,6 +120,7 @@ add_question(const struct scene *scene, struct str *out)
     str_addf(out, "question: %.*s\n", (int)(choices != NULL ? choices - words : (int)strlen(words)), words);
     for (int i = 0; i < question_choices(model, question) && question_choice(model, question, i, &choice); i++)
         str_addf(out, "choice %c: %.*s\n", 'a' + i % 26, (int)choice.text.length, choice.text.text);
+    str_add(out, "to answer: answer LETTER, or answer WORDS where there are no choices; later puts it off\n");
 }
 
 void
@@ -132,7 +133,12 @@ words_of_step(const struct scene *scene, struct str *out)
         return;
     }
     const struct trace_event *event = trace_event(model->trace, view->cursor);
-    str_addf(out, "step: %zu of %zu, iteration %u, ", view->cursor, model->seen - 1, event->iteration);
+    str_addf(out, "step: %zu of ", view->cursor);
+    if (view->veil.horizon != NO_EVENT)
+        str_add(out, "?"); /* how long it will be waits for an answer, too */
+    else
+        str_addf(out, "%zu", model->seen - 1);
+    str_addf(out, ", iteration %u, ", event->iteration);
     trace_print_time(trace_time(model->trace, view->cursor), out);
     str_add(out, "\nrank: ");
     if (event->rank >= 0)
@@ -160,7 +166,7 @@ words_of_lanes(const struct scene *scene, int rank, struct str *out)
     for (size_t lane = 0; lane < model->lane_count; lane++) {
         if (rank >= 0 && trace_lane_at(model->trace, lane)->rank != rank)
             continue;
-        if (veil_hides_lane(&scene->view->veil, model, &model->lanes[lane]))
+        if (veil_hides_lane(&scene->view->veil, model, (size_t)lane))
             continue;
         add_lane_name(model, lane, out);
         str_add(out, ": ");

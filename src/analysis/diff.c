@@ -1,7 +1,7 @@
 /* Two runs against each other. Every event of either run gets a key that the same event of the other run has too; keys
  * that only one run has are differences, and so are matches in another order, or with other arguments.
  *
- * Interface in order of use: diff_new, diff_list, diff_stages, diff_partner, diff_side, diff_free. */
+ * Interface in order of use: diff_new, diff_list, diff_print, diff_stages, diff_partner, diff_side, diff_free. */
 #include "analysis/diff.h"
 
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/map.h"
+#include "base/str.h"
 #include "base/vec.h"
 #include "trace/join.h"
 #include "trace/reader.h"
@@ -263,4 +264,48 @@ diff_stages(const struct diff *diff, size_t *count)
 {
     *count = diff->stage_count;
     return diff->stages;
+}
+
+static void
+print_argument(const struct diff *diff, const struct difference *difference, struct str *out)
+{
+    const struct trace_event *here  = trace_event(diff->trace, difference->seq);
+    const struct trace_event *there = trace_event(diff->trace, diff_partner(diff, difference->seq));
+    const struct trace_kind  *kind  = trace_kind(diff->trace, here->kind);
+    int                       at    = difference->argument;
+    if (at >= kind->arg_count)
+        return;
+    if (strcmp(kind->arg_type[at], "text") == 0)
+        str_addf(out, ": %s %s, in B %s", kind->arg_name[at], trace_text_at(diff->trace, here->args[at]),
+                 trace_text_at(diff->trace, there->args[at]));
+    else
+        str_addf(out, ": %s %lld, in B %lld", kind->arg_name[at], (long long)here->args[at],
+                 (long long)there->args[at]);
+}
+
+size_t
+diff_number(const struct diff *diff, size_t seq)
+{
+    size_t number = 0;
+    int    side   = diff_side(diff, seq);
+    for (size_t i = 0; i < seq; i++)
+        number += diff_side(diff, i) == side;
+    return number;
+}
+
+void
+diff_print(const struct diff *diff, const struct difference *difference, size_t number, struct str *out)
+{
+    const struct trace_event *event = trace_event(diff->trace, difference->seq);
+    char                      side  = (char)('A' + diff_side(diff, difference->seq));
+    str_addf(out, "%zu %c ", number, side);
+    if (event->rank >= 0)
+        str_addf(out, "r%d ", event->rank);
+    str_add(out, trace_kind(diff->trace, event->kind)->name);
+    if (difference->kind == DIFFERENCE_ONLY)
+        str_addf(out, ": only in %c", side);
+    else if (difference->kind == DIFFERENCE_ORDER)
+        str_add(out, ": earlier in B");
+    else
+        print_argument(diff, difference, out);
 }

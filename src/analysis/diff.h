@@ -26,6 +26,12 @@ struct difference { enum difference_kind kind; uint32_t seq; uint8_t argument; }
 enum { DIFFERENCES_MOST = 10000 };
 const struct difference *diff_list(const struct diff *diff, size_t *count, size_t *all);
 
+/* The number that an event has in its own run, not in the whole. Takes as long as there are events. */
+size_t diff_number(const struct diff *diff, size_t seq);
+/* "45 A r0 c10d.issue: bytes 16, in B 256", with that number. */
+struct str;
+void diff_print(const struct diff *diff, const struct difference *difference, size_t number, struct str *out);
+
 /* Time in stages of a kind, in ps, and how many there were, in either run; the largest change first. */
 struct diff_stage { unsigned kind; uint64_t count[2], ps[2]; };
 const struct diff_stage *diff_stages(const struct diff *diff, size_t *count);

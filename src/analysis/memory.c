@@ -31,7 +31,7 @@ static const struct { const char *name, *word; } roles[MEMORY_ROLES] = {
     [ROLE_GRADIENTS] = { "gradients", "gradient" }, [ROLE_OPTIMIZER] = { "optimizer state", "optimizer" },
     [ROLE_REPLICAS] = { "replicas", "replica" }, [ROLE_ACTIVATIONS] = { "activations", "activation" },
     [ROLE_INPUTS] = { "inputs", "input" }, [ROLE_OUTPUTS] = { "outputs", "output" },
-    [ROLE_OTHER] = { "other", "other" },
+    [ROLE_BUCKETS] = { "buckets", "bucket" }, [ROLE_OTHER] = { "other", "other" },
 };
 
 const char *

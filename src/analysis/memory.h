@@ -7,7 +7,7 @@
 
 enum memory_role {
     ROLE_PARAMETERS, ROLE_BUFFERS, ROLE_GRADIENTS, ROLE_OPTIMIZER, ROLE_REPLICAS, ROLE_ACTIVATIONS, ROLE_INPUTS,
-    ROLE_OUTPUTS, ROLE_OTHER, MEMORY_ROLES
+    ROLE_OUTPUTS, ROLE_BUCKETS, ROLE_OTHER, MEMORY_ROLES
 };
 /* "parameters", "optimizer state" */
 const char *memory_role_name(enum memory_role role);

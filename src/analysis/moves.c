@@ -1,5 +1,5 @@
 /* Where moves stop. Each is a question about one event, asked of one event after the other in either direction.
- * Interface in order of use: move_begin, move_search (move_wants between), move_end. */
+ * Interface in order of use: move_begin, move_search (move_wants between), move_end; move_shows, move_show. */
 #include "analysis/moves.h"
 
 #include <string.h>
@@ -23,16 +23,17 @@ is_of_family(const char *name, const char *family)
 
 /* ---- what stops ---- */
 
-static bool
-is_shown(const struct move *move, const struct trace_event *event)
+bool
+move_shows(const struct trace *trace, const struct move_rules *rules, size_t seq)
 {
-    const char *name = trace_kind(move->trace, event->kind)->name;
+    const struct trace_event *event = trace_event(trace, seq);
+    const char               *name = event != NULL ? trace_kind(trace, event->kind)->name : "";
     if (is_of_family(name, "memory") || strcmp(name, "comm.numbers") == 0 ||
         strcmp(name, "autograd.graph") == 0) /* contents, as a snapshot */
-        return (move->rules->shown & SHOWN_MEMORY) != 0;
+        return (rules->shown & SHOWN_MEMORY) != 0;
     if (is_of_family(name, "lock"))
-        return (move->rules->shown & SHOWN_LOCKS) != 0;
-    return true;
+        return (rules->shown & SHOWN_LOCKS) != 0;
+    return event != NULL;
 }
 
 static bool
@@ -46,21 +47,39 @@ is_check_that_holds(const struct trace_kind *kind, const struct trace_event *eve
     return false;
 }
 
+/* How ranks find each other: a handful of stages a rank before anything of the lesson's own comes. */
 static bool
-is_next(const struct trace *trace, const struct trace_event *event)
+is_meeting(const char *name)
+{
+    return is_of_family(name, "c10d.store") || strcmp(name, "c10d.rendezvous") == 0;
+}
+
+static bool
+is_next(const struct move *move, const struct trace_event *event)
 {
     static const char *const families[] = { "dp", "ddp", "c10d", "autograd", "module", "optim", "data" };
     if (event->phase == PHASE_END)
         return false;
-    const struct trace_kind *kind = trace_kind(trace, event->kind);
+    const struct trace_kind *kind = trace_kind(move->trace, event->kind);
     if (is_of_family(kind->name, "lesson"))
-        return !is_check_that_holds(kind, event);
+        return !is_check_that_holds(kind, event) && strcmp(kind->name, "lesson.hint") != 0;
+    if (is_meeting(kind->name) && !move->meetings)
+        return false;
     if (strcmp(kind->name, "data.index") == 0) /* which samples a batch takes: a point, not a stage */
         return true;
     for (size_t i = 0; event->phase == PHASE_BEGIN && i < countof(families); i++)
         if (is_of_family(kind->name, families[i]))
             return true;
     return false;
+}
+
+/* Whoever has a screen is asked: no move goes past a question before one has stood at it. */
+static bool
+is_asked(const struct move *move)
+{
+    const struct trace_event *event = trace_event(move->trace, move->at);
+    return move->rules->asks && !move->backwards && move->at > move->rules->asked && event != NULL &&
+           strcmp(trace_kind(move->trace, event->kind)->name, "lesson.ask") == 0;
 }
 
 /* A lock that is held does not nest as stages do. */
@@ -91,10 +110,10 @@ stops(struct move *move)
     switch (move->command) {
     case CMD_step:
     case CMD_back:
-        return is_shown(move, event);
+        return move_shows(move->trace, move->rules, move->at);
     case CMD_next:
     case CMD_rnext:
-        return is_next(move->trace, event);
+        return is_next(move, event);
     case CMD_finish:
     case CMD_rfinish:
         return is_way_out(move, event);
@@ -159,7 +178,11 @@ move_begin(struct move *move, const struct command_line *line, struct str *told)
 {
     move->command = line->command;
     move->from = move->at;
+    if (move->rules->asked < move->at)
+        move->rules->asked = move->at;
     move->left = line->has_count && line->count > 0 ? (size_t)line->count : 1;
+    move->meetings = (move->rules->shown & SHOWN_STORES) != 0 ||
+                     strcmp(trace_option_of(move->trace, "show"), "stores") == 0;
     switch (line->command) {
     case CMD_rfinish:
         move->backwards = true;
@@ -184,7 +207,7 @@ move_search(struct move *move, size_t count, size_t slice)
         if (move->backwards ? move->at == 0 : move->at + 1 >= count)
             return MOVE_AT_EDGE;
         move->at = move->backwards ? move->at - 1 : move->at + 1;
-        if (stops(move) && --move->left == 0)
+        if ((stops(move) && --move->left == 0) || is_asked(move))
             return MOVE_STOPPED;
     }
     return MOVE_GOES_ON;
@@ -212,10 +235,11 @@ bool
 move_show(struct move_rules *rules, const char *what, struct str *told)
 {
     static const struct { const char *what; unsigned shown; const char *told; } words[] = {
-        { "none",   0,                          "step passes over memory and lock events" },
-        { "memory", SHOWN_MEMORY,               "step stops at memory events, not at locks" },
-        { "locks",  SHOWN_LOCKS,                "step stops at lock events, not at memory" },
-        { "all",    SHOWN_MEMORY | SHOWN_LOCKS, "step stops at every event" },
+        { "none",   0,            "step passes over memory and lock events" },
+        { "memory", SHOWN_MEMORY, "step stops at memory events, not at locks" },
+        { "locks",  SHOWN_LOCKS,  "step stops at lock events, not at memory" },
+        { "stores", SHOWN_STORES, "next stops at each rendezvous and store; step passes over memory and lock events" },
+        { "all",    SHOWN_MEMORY | SHOWN_LOCKS | SHOWN_STORES, "step stops at every event, next at stores too" },
     };
     for (size_t i = 0; i < countof(words); i++)
         if (strcmp(words[i].what, what) == 0) {
@@ -223,6 +247,6 @@ move_show(struct move_rules *rules, const char *what, struct str *told)
             str_addf(told, "%s\n", words[i].told);
             return true;
         }
-    str_add(told, "show takes memory, locks, all or none\n");
+    str_add(told, "show takes memory, locks, stores, all or none\n");
     return false;
 }

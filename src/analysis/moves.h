@@ -6,13 +6,17 @@
  *   next      in the order of the trace, on any lane, the next begin of a stage of dp, ddp, c10d, autograd, module or
  *             optim, or the next word of the lesson: lesson.begin, say, ask, end, and a check that fails. So it goes
  *             into what a stage does; finish passes over that. Points of the engine (dp.scatter.chunk, c10d.issue)
- *             lie in the stages that make them, and are step's; so are checks that hold, which come by the dozen
+ *             lie in the stages that make them, and are step's; so are checks that hold, which come by the dozen, and
+ *             how ranks meet (c10d.rendezvous, c10d.store.*: four stages a rank before the lesson's own first one),
+ *             unless that is what one looks at: `show stores`, or a lesson with show = "stores"
  *   finish    the end of the stage around the event, on its lane; of a begin its own end
  *   continue  the next event at which a breakpoint holds
  *   until     the next event for which EXPR holds
  *
  * A reverse (back, rnext, rfinish, rcontinue, runtil) is the exact mirror: the same stops in the other order, and
  * rfinish goes to the begin where finish goes to the end. Where nothing is left the move ends at the record's edge.
+ *
+ * Where somebody is asked (rules.asks) every move forwards stops at a question as well, the first time it comes there.
  *
  * A search is done in slices, so that whoever searches millions of events can look up between them, and it may meet the
  * end of a record that still grows: then it is asked to go on once there is more.
@@ -28,12 +32,14 @@
 
 struct command_line;
 
-enum shown { SHOWN_MEMORY = 1, SHOWN_LOCKS = 2 };
+enum shown { SHOWN_MEMORY = 1, SHOWN_LOCKS = 2, SHOWN_STORES = 4 };
 
 /* What a person has set, kept from move to move. */
 struct move_rules {
     struct breaks breaks;
-    unsigned      shown;                     /* enum shown, or-ed: families that step stops at too */
+    bool          asks;
+    size_t        asked;                     /* up to here one has been asked */
+    unsigned      shown;                     /* enum shown, or-ed: families that step and next stop at too */
 };
 
 struct move {
@@ -42,6 +48,7 @@ struct move {
     size_t                   at;             /* the cursor, then the event that was looked at last */
 
     int                      command;        /* enum command */
+    bool                     meetings;       /* next: at stores and rendezvous too */
     bool                     backwards;
     size_t                   from, left;     /* where it began; stops still to come, this one included */
     uint32_t                 lane;           /* finish: whose stage, and how many were opened in it meanwhile */
@@ -66,6 +73,8 @@ enum move_result move_search(struct move *move, size_t count, size_t slice);
 size_t move_wants(const struct move *move);
 void   move_end(struct move *move);
 
-/* show memory|locks|all|none. false: another word; `told` gets a line either way. */
+/* Whether step stops at that event. */
+bool move_shows(const struct trace *trace, const struct move_rules *rules, size_t seq);
+/* show memory|locks|stores|all|none. false: another word; `told` gets a line either way. */
 bool move_show(struct move_rules *rules, const char *what, struct str *told);
 #endif

@@ -64,6 +64,8 @@ accumulate_more(struct task *me, struct tensor *leaf, struct tensor *grad)
 static bool
 accumulate_grad(struct task *me, struct tensor *leaf, struct tensor *grad)
 {
+    tensor_announce(me, grad, "incoming gradient");
+    tensor_announce_named(me, leaf->grad, "gradient", leaf->name);
     STAGE(me, autograd_accumulate, stage_kept_id(me, &leaf->name_id, leaf->name));
     const char *how = leaf->grad == NULL ? accumulate_first(me, leaf, grad)
                                          : accumulate_more(me, leaf, grad);
@@ -71,6 +73,7 @@ accumulate_grad(struct task *me, struct tensor *leaf, struct tensor *grad)
         return false;
     stage_set(&stage_, 1, leaf->grad->storage->number);
     stage_set(&stage_, 2, stage_name_id(me, how));
+    tensor_announce_named(me, leaf->grad, "gradient", leaf->name);
     return true;
 }
 

@@ -74,6 +74,7 @@ told(struct stage *stage, struct tensor *result)
 struct tensor *
 op_call(struct task *me, enum op op, const struct op_args *args)
 {
+    tensor_announce_all(me, args->in, op_info(op)->inputs, "input");
     STAGE(me, op, stage_name_id(me, op_info(op)->name));
     if (meets_sparse(op, args) && sparse_rules[op] != NULL) {
         struct tensor *made = sparse_rules[op](me, op, args);
@@ -96,6 +97,8 @@ op_call(struct task *me, enum op op, const struct op_args *args)
             hand_up(me, args->more[i]);
     }
     told(&stage_, result);
+    if (result != args->in[0])
+        tensor_announce(me, result, "result");
     return result == args->out ? result : hand_up(me, result);
 }
 

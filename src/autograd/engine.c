@@ -157,6 +157,7 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
     int64_t number = (int64_t)node->sequence_nr; /* of an AccumulateGrad: -1 */
     int64_t place = told_place(me, node);
     int64_t name_id = stage_name_id(me, node->name);
+    tensor_announce_all(me, grad_out, node->output_count, "incoming gradient");
     STAGE(me, autograd_node, name_id, number, node->edge_count, place);
     if (!any_given(grad_out, node->output_count))
         return node->variable == NULL || leaf_hooks_run_after(me, node->variable, node);
@@ -173,6 +174,7 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
     for (int i = 0; i < node->edge_count; i++)
         if (grad_in[i] != NULL)
             grad_in[i] = hand_up(me, tensor_born(me, tensor_ref(grad_in[i])));
+    tensor_announce_all(me, grad_in, node->edge_count, "outgoing gradient");
     return !task_failed(me);
 }
 

@@ -128,12 +128,25 @@ hop_land(struct task *me, const struct collective *call, struct hop *hop)
     return sched_is_stepped(me->sched) ? link_land(me, call, hop->out) : handover_land(me, call, hop->out);
 }
 
+/* The chunk, where it lies in the call's tensor and not in a buffer of the algorithm's own. */
+static void
+hop_announce(struct task *me, const struct collective *call, const void *data, int64_t bytes)
+{
+    const struct tensor *tensor = call != NULL ? call->tensor : NULL;
+    const char          *begin  = tensor != NULL ? tensor_elements(tensor) : NULL;
+    if (begin == NULL || (const char *)data < begin || (const char *)data + bytes > begin + tensor_bytes(tensor))
+        return;
+    int64_t element = (int64_t)dtype_size(tensor->dtype);
+    tensor_announce_part(me, tensor, ((const char *)data - begin) / element, bytes / element, "chunk");
+}
+
 /* A message goes to one rank while another comes from another one, and is added to ours or takes its
  * place. The send comes first: if all received first, all would wait. Over when both have arrived. */
 static bool
 hop_send(struct task *me, const struct collective *call, struct hop *hop)
 {
     int64_t bytes = (int64_t)hop->send.bytes;
+    hop_announce(me, call, hop->send.data, bytes);
     STAGE(me, comm_hop, hop->chunk, bytes, hop->out->receiver, hop->reduce);
     if (!hop_depart(me, call, hop))
         return false;
@@ -154,6 +167,7 @@ static bool
 hop_receive(struct task *me, const struct collective *call, struct hop *hop)
 {
     int64_t bytes = (int64_t)hop->receive.bytes;
+    hop_announce(me, call, hop->receive.data, bytes);
     STAGE(me, comm_receive, hop->chunk, bytes, hop->in->sender, hop->reduce);
     if (!hop_take(me, call, hop))
         return false;

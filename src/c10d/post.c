@@ -478,6 +478,7 @@ bool
 local_send(struct task *me, struct post *post)
 {
     int peer = world_rank(post, post->peer);
+    tensor_announce(me, post->tensor, "tensor");
     STAGE(me, c10d_send, peer, tensor_bytes(post->tensor), post->tag);
     bool sent = post_send(me, post);
     post_end(me, post);
@@ -489,6 +490,7 @@ bool
 local_recv(struct task *me, struct post *post)
 {
     int peer = world_rank(post, post->peer);
+    tensor_announce(me, post->tensor, "tensor");
     STAGE(me, c10d_recv, peer, tensor_bytes(post->tensor), post->tag);
     bool received = post_receive(me, post);
     post_end(me, post);

@@ -401,11 +401,26 @@ work_finish(struct task *me, struct work *work)
     monitor_leave(me, &group->monitor);
 }
 
+/* Before and after: what is given is the collective's own until it ends. */
+static void
+announce_call(struct task *me, const struct collective *call)
+{
+    bool gives = call->inputs != NULL, takes = call->outputs != NULL;
+    if (call->operation != OPERATION_ALL_TO_ALL)
+        tensor_announce(me, call->tensor, "tensor");
+    if (gives)
+        tensor_announce_all(me, call->inputs, call->ranks, "input");
+    if (takes)
+        tensor_announce_all(me, call->outputs, call->ranks, "output");
+    tensor_announce(me, call->gathered, "gathered");
+}
+
 static bool
 work_move(struct task *me, const struct work *work)
 {
     const struct group_backend *backend = work->group->world->backend;
     const struct collective    *call    = &work->call;
+    announce_call(me, call);
     switch (call->operation) {
     case OPERATION_ALL_REDUCE:
         return tensor_is_sparse(call->tensor) ? sparse_all_reduce(me, call) : backend->all_reduce(me, call);

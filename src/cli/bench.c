@@ -38,6 +38,8 @@ static const struct group {
       "allreduce-w4-1048576 allreduce-w4-4194304 allreduce-w4-16777216 allreduce-w4-67108864" },
     { "sim_allreduce", bench_sim_allreduce, "messages that the stepped executor moves in a second of CPU time",
       "ring-8 ring-64 ring-256 ring-1024" },
+    { "viewer_open", bench_viewer_open, "traces of one and ten million events: the first frame, and all of it as text",
+      "first-frame-1M text-1M first-frame-10M" },
     { "switch", bench_switch, "handing over between tasks of the stepped executor",
       "tasks-2 tasks-8 tasks-64 tasks-512" },
 };

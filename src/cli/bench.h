@@ -27,6 +27,7 @@ void   bench_report(const struct bench_options *options, const struct bench_line
 /* Each answers false when it could not measure (the reason was printed). */
 bool bench_trace_cost(const struct bench_options *options);
 bool bench_trace_steps(const struct bench_options *options); /* cases of trace_cost */
+bool bench_viewer_open(const struct bench_options *options);
 bool bench_switch(const struct bench_options *options);
 bool bench_train_step(const struct bench_options *options);
 bool bench_dp_step(const struct bench_options *options);

@@ -10,7 +10,8 @@ session_command(struct session *session, const char *line, struct str *out)
         line++;
     if (*line == '\0' || *line == '#')
         return true;
-    if (!command_parse(line, &parsed, why, sizeof why)) {
+    if (!command_parse_of(line, SCOPE_SESSION, &parsed, why, sizeof why) &&
+        !command_parse(line, &parsed, why, sizeof why)) {
         str_addf(out, "%s\n", why);
         return false;
     }
@@ -37,6 +38,7 @@ session_command(struct session *session, const char *line, struct str *out)
         return session_change(session, &parsed, out);
     case CMD_runs:
     case CMD_run:
+    case CMD_compare:
         return session_runs(session, &parsed, out);
     default:
         return session_move(session, &parsed, out) && session_run_undo(session, out);

@@ -9,6 +9,7 @@
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "cli/session.h"
+#include "cli/session_tensors.h"
 #include "trace/reader.h"
 
 static bool
@@ -56,6 +57,7 @@ info_memory(struct session *session, struct str *out)
         str_add(out, "\n");
         add_roles(out, &memory);
     }
+    session_tell_blocks(session, last, out);
 }
 
 static void
@@ -106,6 +108,8 @@ tell_info(struct session *session, const char *what, struct str *out)
         breaks_list(&session->rules.breaks, out);
     else if (strcmp(what, "memory") == 0)
         info_memory(session, out);
+    else if (strncmp(what, "tensor", 6) == 0 && (what[6] == '\0' || what[6] == ' '))
+        return session_tell_tensors(session, what + 6 + strspn(what + 6, " "), out);
     else if (strcmp(what, "buckets") == 0)
         buckets_print(session->trace, session->state, session->cursor, out);
     else if (strcmp(what, "locks") == 0)
@@ -117,7 +121,7 @@ tell_info(struct session *session, const char *what, struct str *out)
     else if (strcmp(what, "tasks") == 0)
         return session_wind(session, out) && session_ask(session, "tasks", out);
     else {
-        str_add(out, "info takes breaks, tasks, locks, buckets, memory, ring or graph\n");
+        str_add(out, "info takes breaks, tasks, locks, buckets, memory, ring, graph or tensor [NAME]\n");
         return false;
     }
     return true;

@@ -93,6 +93,7 @@ move_by_rule(struct session *session, const struct command_line *line, struct st
 {
     if (!goes_back(line->command) && !session_bring(session, out))
         return false;
+    session->rules.asks = session->viewer >= 0; /* a batch answers by itself */
     struct move move = { .trace = session->trace, .rules = &session->rules, .at = session->cursor };
     if (!move_begin(&move, line, out))
         return false;
@@ -104,9 +105,9 @@ move_by_rule(struct session *session, const struct command_line *line, struct st
 static bool
 move_to(struct session *session, const struct command_line *line, struct str *out)
 {
-    char    *end;
+    char    *end = NULL;
     uint64_t seq = line->has_count ? (uint64_t)line->count : strtoull(line->rest, &end, 10);
-    if ((!line->has_count && (line->rest[0] < '0' || line->rest[0] > '9')) || (line->has_count && line->count < 0)) {
+    if ((!line->has_count && (*end != '\0' || end == line->rest)) || (line->has_count && line->count < 0)) {
         str_add(out, "goto takes an event's number, e.g. goto 118\n");
         return false;
     }

@@ -7,8 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "analysis/diff.h"
 #include "base/vec.h"
 #include "cli/session.h"
+#include "trace/join.h"
+#include "trace/reader.h"
 
 /* Of kept runs, and of what their records take on the disk. */
 enum { RUNS_MOST = 32 };
@@ -307,6 +310,56 @@ tell_run(const struct session *session, const struct session_run *run, struct st
         str_addf(out, "failed (exit status %d)\n", run->status);
 }
 
+enum { DIFFERENCES_TOLD = 12, STAGES_TOLD = 8 };
+
+static void
+tell_diff(const struct trace *trace, const struct diff *diff, struct str *out)
+{
+    size_t                   count, all, stages;
+    const struct difference *list  = diff_list(diff, &count, &all);
+    const struct diff_stage *stage = diff_stages(diff, &stages);
+    str_addf(out, "%zu difference%s%s\n", all, all == 1 ? "" : "s", all > 0 ? ", in order:" : "");
+    for (size_t i = 0; i < count && i < DIFFERENCES_TOLD; i++) {
+        str_add(out, "  ");
+        diff_print(diff, &list[i], diff_number(diff, list[i].seq), out);
+        str_add(out, "\n");
+    }
+    str_add(out, "time in stages:\n");
+    for (size_t i = 0; i < stages && i < STAGES_TOLD; i++) {
+        str_addf(out, "  %s  ", trace_kind(trace, stage[i].kind)->name);
+        trace_print_time(stage[i].ps[0], out);
+        str_add(out, ", in B ");
+        trace_print_time(stage[i].ps[1], out);
+        str_add(out, "\n");
+    }
+}
+
+/* The other run's record first: what changed since is then what B has. */
+static bool
+compare_with(struct session *session, const struct session_run *run, struct str *out)
+{
+    char             why[400];
+    struct join_part parts[2] = { { run->trace_path, trace_open(run->trace_path, why, sizeof why) },
+                                  { session->trace_path, session->trace } };
+    struct trace    *both = NULL;
+    struct diff     *diff = NULL;
+    if (parts[0].trace != NULL)
+        both = trace_join(parts, 2, JOIN_ITERATION, why, sizeof why);
+    if (both != NULL)
+        diff = diff_new(both, why, sizeof why);
+    if (diff != NULL) {
+        str_addf(out, "A is run %d, B this one, run %d: ", run->number, session->run);
+        tell_diff(both, diff, out);
+    } else {
+        str_addf(out, "%s\n", why);
+    }
+    bool good = diff != NULL;
+    diff_free(diff);
+    trace_release(both);
+    trace_release(parts[0].trace);
+    return good;
+}
+
 bool
 session_runs(struct session *session, const struct command_line *line, struct str *out)
 {
@@ -317,13 +370,18 @@ session_runs(struct session *session, const struct command_line *line, struct st
         return true;
     }
     if (!line->has_count) {
-        str_add(out, "run takes a number, e.g. run 1; runs lists them\n");
+        str_addf(out, "%s takes a number, e.g. %s 1; runs lists them\n", command_info(line->command)->name,
+                 command_info(line->command)->name);
         return false;
     }
     struct session_run *run = find_run(session, line->count > 0 && line->count < INT32_MAX ? (int)line->count : 0);
     if (run == NULL) {
         str_addf(out, "there is no run %" PRId64 ": see runs\n", line->count);
         return false;
+    }
+    if (line->command == CMD_compare) {
+        leave_run(session);
+        return compare_with(session, run, out);
     }
     if (run->number != session->run && !go_to_run(session, run, out))
         return false;

@@ -152,6 +152,7 @@ become_viewer(const struct run_options *options, char *path)
 {
     const struct { bool given; const char *name; } flags[] = {
         { options->ascii, "--ascii" }, { options->no_color, "--no-color" }, { options->plain, "--plain" },
+        { options->teacher, "--teacher" },
     };
     char  name[] = "trace_viewer", attach[] = "--attach", theme[] = "--theme", flag[countof(flags)][16];
     char *arguments[10] = { name, attach, path };

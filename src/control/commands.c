@@ -27,12 +27,12 @@ command_info(int command)
 
 /* The keys that are one character are names too: "s" is step although "set" and "switch" begin with it. */
 static int
-find_by_key(const char *word)
+find_by_key(const char *word, int scope)
 {
     if (word[0] == '\0' || word[1] != '\0')
         return -1;
     for (int i = 0; i < CMD_COUNT; i++)
-        for (const char *key = commands[i].keys; *key != '\0'; key++)
+        for (const char *key = commands[i].keys; *key != '\0' && (commands[i].scope & scope) != 0; key++)
             if (*key == word[0] && (key == commands[i].keys || key[-1] == ' ') && (key[1] == ' ' || key[1] == '\0'))
                 return i;
     return -1;
@@ -40,11 +40,13 @@ find_by_key(const char *word)
 
 /* The command that `word` names, in full, by its key or by a beginning that no other has; -1 with `why`. */
 static int
-find_command(const char *word, char *why, size_t why_size)
+find_command(const char *word, int scope, char *why, size_t why_size)
 {
     int found = -1, other = -1;
     size_t length = strlen(word);
     for (int i = 0; i < CMD_COUNT; i++) {
+        if ((commands[i].scope & scope) == 0)
+            continue;
         if (strcmp(commands[i].name, word) == 0)
             return i;
         if (strncmp(commands[i].name, word, length) == 0) {
@@ -54,7 +56,7 @@ find_command(const char *word, char *why, size_t why_size)
                 other = i;
         }
     }
-    int key = find_by_key(word);
+    int key = find_by_key(word, scope);
     if (key >= 0)
         return key;
     if (found < 0)
@@ -125,6 +127,12 @@ first_word(const char *text, char *word, size_t room)
 bool
 command_parse(const char *line, struct command_line *out, char *why, size_t why_size)
 {
+    return command_parse_of(line, SCOPE_SESSION | SCOPE_VIEWER, out, why, why_size);
+}
+
+bool
+command_parse_of(const char *line, int scope, struct command_line *out, char *why, size_t why_size)
+{
     *out = (struct command_line){ .count = 1 };
     const char *at = skip_blanks(line);
     if (*at == '\0') {
@@ -137,7 +145,7 @@ command_parse(const char *line, struct command_line *out, char *why, size_t why_
         snprintf(why, why_size, "no command is called '%.40s...'; help lists them", at);
         return false;
     }
-    out->command = rest == at ? CMD_goto : find_command(word, why, why_size);
+    out->command = rest == at ? CMD_goto : find_command(word, scope, why, why_size);
     if (out->command < 0)
         return false;
 

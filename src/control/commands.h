@@ -26,6 +26,8 @@ const struct command_info *command_info(int command); /* NULL: no such command *
  * alone is goto), the rest. `count` is 1 unless the rest is a number. false: `why` says what is wrong. */
 struct command_line { int command; int64_t count; bool has_count; char rest[512]; };
 bool command_parse(const char *line, struct command_line *out, char *why, size_t why_size);
+/* Only of commands that one of `scope` carries out: without a screen `w` is `where`. */
+bool command_parse_of(const char *line, int scope, struct command_line *out, char *why, size_t why_size);
 void commands_help(struct str *out, int scope);        /* every command, a line each, by group */
 
 /* ---- the wire: lines of JSON-free text ending in '\n'; a reply is lines and then one line "." ----

@@ -381,6 +381,23 @@ elements_snapshot(struct task *me, const struct storage_content *content)
     return trace_snapshot(writer, &snapshot);
 }
 
+/* Of what is too large for a snapshot the first and the last elements. */
+static void
+storage_edges(struct task *me, const struct storage *storage, const struct storage_content *content, int64_t bytes)
+{
+    enum { EACH = 32, LARGEST = 8 };
+    _Alignas(8) char edges[2 * EACH * LARGEST];
+    const int64_t    sizes[] = { 2, EACH };
+    const size_t     half = EACH * dtype_size((enum dtype)content->dtype);
+    if (!sched_is_stepped(me->sched) || !stage_enabled(me, KIND_memory_edges))
+        return;
+    memcpy(edges, content->from, half);
+    memcpy(edges + half, (const char *)content->from + bytes - half, half);
+    uint32_t id = elements_snapshot(me, &(struct storage_content){ content->dtype, 2, sizes, edges });
+    if (id != 0)
+        storage_emit(me, KIND_memory_edges, storage->device, (const int64_t[4]){ storage->number, id, bytes });
+}
+
 /* The elements of a small tensor as they are now, so that any past moment can be shown. */
 void
 storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content)
@@ -393,7 +410,10 @@ storage_snapshot(struct task *me, struct storage *storage, const struct storage_
         bytes *= content->sizes[i];
     if (id != 0)
         storage_emit(me, KIND_memory_snapshot, storage->device,
-                     (const int64_t[4]){ storage->number, id, bytes });
+                     (const int64_t[4]){ storage->number, id, bytes,
+                                         (const char *)content->from - (const char *)storage->data });
+    else if (bytes > SNAPSHOT_BYTES)
+        storage_edges(me, storage, content, bytes);
 }
 
 /* ---- who is told of changes ---- */

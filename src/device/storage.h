@@ -71,7 +71,8 @@ struct storage_content { int dtype, dims; const int64_t *sizes; const void *from
 /* Puts them into the trace and answers their id for an argument of type snapshot; 0: not, for they are more than 4096
  * bytes, or it is not `stepped`. */
 uint32_t elements_snapshot(struct task *me, const struct storage_content *content);
-/* Puts the elements into the trace (`stepped` only, at most 4096 bytes; larger: nothing). Called after each write. */
+/* Puts the elements into the trace (`stepped` only, at most 4096 bytes; of more the first and the last 32). Called after
+ * each write. */
 void storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content);
 
 /* Bytes that have just changed: by the task that is asked, or by an entry of a stream. In `stepped` an entry runs when

@@ -58,6 +58,7 @@ struct declared {
     struct lesson_head head;
     struct cost_model  costs;
     uint64_t           device_memory[LESSON_DEVICES]; /* bytes; 0: what the hardware has */
+    const char        *show;                          /* what `next` stops at too; NULL: nothing more */
 };
 
 static int
@@ -165,12 +166,22 @@ read_topology(lua_State *L, int table, struct cost_model *costs)
     lua_pop(L, 1);
 }
 
+/* What the lesson is about although `next` passes over it elsewhere. */
+static const char *
+read_show(lua_State *L, int table)
+{
+    const char *show = option_text(L, table, "show", NULL);
+    if (show != NULL && strcmp(show, "stores") != 0)
+        raise_error(L, "ValueError", "rs.lesson: show = \"%.40s\"; there is \"stores\"", show);
+    return show;
+}
+
 /* May raise; nothing has happened yet. */
 static void
 read_declaration(lua_State *L, int table, const struct lesson_options *options, struct declared *out)
 {
     option_known(L, table, "title devices hardware seed costs world minutes needs prefix device_memory topology hops "
-                           "check_ranks");
+                           "check_ranks show");
     const char *title    = option_text(L, table, "title", NULL);
     const char *hardware = option_text(L, table, "hardware", "classroom");
     if (title == NULL)
@@ -195,6 +206,7 @@ read_declaration(lua_State *L, int table, const struct lesson_options *options, 
         lua_pop(L, 1);
     }
     read_topology(L, table, &out->costs);
+    out->show      = read_show(L, table);
     out->head.hops = options->hops || option_bool(L, table, "hops", false);
     out->head.check_ranks = options->check_ranks || option_bool(L, table, "check_ranks", false);
 }
@@ -218,6 +230,8 @@ record_options(struct task *me, const struct declared *declared)
     trace_option(writer, "title", declared->head.title);
     trace_option(writer, "hardware", declared->costs.preset);
     trace_option(writer, "costs", costs);
+    if (declared->show != NULL)
+        trace_option(writer, "show", declared->show);
     record_number(writer, "devices", (uint64_t)declared->head.devices);
     if (declared->head.world > 0)
         record_number(writer, "world", (uint64_t)declared->head.world);
@@ -312,10 +326,13 @@ l_teacher(lua_State *L)
 static int
 l_hint(lua_State *L)
 {
-    struct lesson *lesson = lesson_here(L, script_task(L));
-    if (lesson_failed(lesson) > 0)
-        lesson_note(lesson, script_rank(script_of(L)), "hint", check_words(L, 1));
-    return 0;
+    struct task   *me     = script_task(L);
+    struct lesson *lesson = lesson_here(L, me);
+    if (lesson_failed(lesson) == 0)
+        return 0;
+    const char *text = check_words(L, 1);
+    struct call call = call_open(L, me, CALL_PLAIN);
+    return call_done(&call, lesson_hint(me, lesson, script_rank(script_of(L)), text));
 }
 
 /* The first time only: what is said again for each batch is no longer read. */
@@ -632,8 +649,9 @@ l_advance(lua_State *L)
 static const struct lua_entry lesson_entries[] = {
     { "lesson", l_lesson,
       "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=, "
-      "topology=, hops=, check_ranks=}",
-      "Declares the lesson, at its top. Costs are in microseconds, by op or module." },
+      "topology=, hops=, check_ranks=, show=}",
+      "Declares the lesson, at its top. Costs are in microseconds, by op or module. show = \"stores\": the debugger's "
+      "next stops at each rendezvous and store." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },
     { "ask", l_ask, "rs.ask{question, choices=, answer=, why=, wrong=, hides=}",

@@ -70,7 +70,8 @@ bool lesson_say(struct task *me, struct lesson *lesson, int rank, const char *te
 void lesson_print_open(struct lesson *lesson);
 void lesson_print_text(struct lesson *lesson, const char *text, size_t length);
 void lesson_print_close(struct lesson *lesson);
-/* Prints only: word is "teacher" or "hint". */
+bool lesson_hint(struct task *me, struct lesson *lesson, int rank, const char *text); /* after a check that failed */
+/* Prints only: word is "teacher", "hint" or "warning". */
 bool lesson_note(struct lesson *lesson, int rank, const char *word, const char *text);
 /* Of a question. wrong: what is said of each choice when it is given, NULL: nothing of its own; hides: kinds that the
  * screen keeps back until it is answered, with blanks between; NULL: none. */

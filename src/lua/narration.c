@@ -405,6 +405,15 @@ lesson_note(struct lesson *lesson, int rank, const char *word, const char *text)
     return narrate(lesson, &out) && ok;
 }
 
+/* rs.hint, once a check has failed. */
+bool
+lesson_hint(struct task *me, struct lesson *lesson, int rank, const char *text)
+{
+    int64_t id = stage_text_id(me, text);
+    POINT(me, lesson_hint, id);
+    return lesson_note(lesson, rank, "hint", text) || failed(me, E_MEMORY, "out of memory");
+}
+
 /* A line of what the trace knows of a question: a word and a text, whose own lines become one. */
 static void
 add_detail(struct str *out, const char *word, const char *text)
@@ -505,8 +514,12 @@ keep_choice(struct task *me, struct lesson *lesson, const struct lesson_check *c
 bool
 lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check)
 {
-    int64_t text = stage_text_id(me, check->name);
-    POINT(me, lesson_check, text, check->ok);
+    const char *told   = check->skip != NULL ? check->skip : check->ok ? NULL : check->detail;
+    const char *helps  = check->ok ? NULL : check->hints;
+    int64_t     text   = stage_text_id(me, check->name);
+    int64_t     detail = stage_text_id(me, told != NULL ? told : "");
+    int64_t     hints  = stage_text_id(me, helps != NULL ? helps : "");
+    POINT(me, lesson_check, text, check->ok, detail, hints);
     bool ok = true;
     pthread_mutex_lock(&lesson->mutex);
     if (check->rank < 0)

@@ -563,7 +563,7 @@ static const struct lua_entry trace_entries[] = {
       "From a stage's begin to its end, in microseconds." },
     { "memory", l_memory, "rs.trace:memory(device, seq)",
       "Bytes of a device after an event (now unless given): allocated, peak, reserved, blocks; and what they are for: "
-      "parameters, buffers, gradients, optimizer_state, replicas, activations, inputs, outputs, other." },
+      "parameters, buffers, gradients, optimizer_state, replicas, activations, inputs, outputs, buckets, other." },
     { "seq", l_seq, "rs.trace:seq()", "How many events have been recorded so far." },
 };
 

@@ -532,6 +532,7 @@ module_forward(struct task *me, struct module *module, struct value *args,
         return NULL;
     const char *called = module->name != NULL ? module->name : "";
     int64_t     name   = stage_kept_id(me, &module->name_id, called);
+    value_announce(me, args, "input");
     STAGE(me, module_forward, class_id(me, module), name);
     struct price_cover cover;
     cover_of(me, module, &cover);
@@ -541,6 +542,7 @@ module_forward(struct task *me, struct module *module, struct value *args,
     struct value *result = forward_with_hooks(me, module, args, kwargs);
     task_set_module(me, outer_class);
     price_cover_restore(me, outer);
+    value_announce(me, result, "output");
     return hand_up(me, born(me, value_ref(me, result), drop_result));
 }
 

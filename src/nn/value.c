@@ -5,6 +5,7 @@
 #include "device/device.h"
 #include "nn/name.h"
 #include "sched/count.h"
+#include "sched/sched.h"
 #include "tensor/tensor.h"
 
 static void
@@ -227,4 +228,24 @@ value_map(struct task *me, struct value *value,
         if ((items[i] = value_map(me, value->items[i], map, context)) == NULL)
             return NULL;
     return items != NULL ? value_like(me, value, value->count, items) : NULL;
+}
+
+/* ---- the trace is told ---- */
+
+struct announcing { struct task *me; const char *role; int left; };
+
+static bool
+announce_one(void *context, struct tensor *tensor)
+{
+    struct announcing *announcing = context;
+    tensor_announce(announcing->me, tensor, announcing->role);
+    return --announcing->left > 0;
+}
+
+void
+value_announce(struct task *me, const struct value *value, const char *role)
+{
+    struct announcing announcing = { me, role, 4 };
+    if (value != NULL && sched_is_stepped(me->sched))
+        value_each_tensor(value, announce_one, &announcing);
 }

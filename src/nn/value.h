@@ -51,6 +51,8 @@ void          value_keep(struct task *me, struct value **field, struct value *va
 struct tensor *value_first_tensor(const struct value *value);
 /* Calls visit on each tensor, depth-first; stops when it answers false. */
 bool value_each_tensor(const struct value *value, bool (*visit)(void *context, struct tensor *tensor), void *context);
+/* Its first tensors, as tensor_announce tells of one. */
+void value_announce(struct task *me, const struct value *value, const char *role);
 /* The same structure with map(tensor) in the place of each tensor, depth-first. NULL: failed, or map answered NULL. */
 struct value *value_map(struct task *me, struct value *value,
                         struct tensor *(*map)(struct task *me, void *context, struct tensor *tensor), void *context);

@@ -342,6 +342,8 @@ bool
 optimizer_step(struct task *me, struct optimizer *optimizer)
 {
     int64_t lr = (int64_t)llround(optimizer_lr(optimizer) * 1e9);
+    for (size_t i = 0; i < optimizer->count && i < 8; i++)
+        tensor_announce(me, optimizer->states[i].param, "parameter");
     STAGE(me, optim_step, (int64_t)optimizer->count, lr);
     if (task_failed(me))
         return false;
@@ -383,6 +385,9 @@ optimizer_step_param(struct task *me, struct optimizer *optimizer, struct tensor
 bool
 optimizer_zero_grad(struct task *me, struct optimizer *optimizer, bool set_to_none)
 {
+    for (size_t i = 0; i < optimizer->count && i < 8; i++)
+        tensor_announce_named(me, optimizer->states[i].param->grad, "gradient",
+                              optimizer->states[i].param->name);
     STAGE(me, optim_zero_grad, (int64_t)optimizer->count);
     bool enabled = grad_enabled(me), ok = true;
     grad_set_enabled(me, false);

@@ -139,10 +139,14 @@ broadcast_group(struct task *me, const struct coalesced *given, const struct fla
 
 /* What each device got: the first none, for the tensors lie there and are its own. */
 static void
-broadcast_copy(struct task *me, struct device_list devices, int64_t bytes)
+broadcast_copy(struct task *me, const struct coalesced *given, int64_t bytes, struct tensor **out)
 {
-    for (int d = 0; d < devices.count; d++)
+    const struct device_list devices = given->devices;
+    for (int d = 0; d < devices.count; d++) {
+        tensor_announce_all(me, d == 0 ? given->tensors : out + (size_t)d * (size_t)given->count,
+                            given->count, d == 0 ? "original" : "copy");
         POINT_ON(me, devices.ids[d], dp_replicate_copy, devices.ids[d], d == 0 ? 0 : bytes, d == 0);
+    }
 }
 
 /* `tensors`, which lie on the first device, reach all devices: the first keeps its very tensors,
@@ -154,6 +158,7 @@ comm_broadcast_coalesced(struct task *me, const struct coalesced *given,
     const struct device_list devices = given->devices;
     const int     copies = devices.count - 1;
     const int64_t bytes = comm_bytes_elsewhere(given->tensors, given->count, DEVICE_MAX);
+    tensor_announce_all(me, given->tensors, given->count, "tensor");
     STAGE(me, dp_broadcast_coalesced, given->count, devices.count, bytes * copies);
     struct comm_groups groups;
     if (!all_lie_on(me, given->tensors, given->count, devices.ids[0]) ||
@@ -169,7 +174,7 @@ comm_broadcast_coalesced(struct task *me, const struct coalesced *given,
             return false;
     }
     if (given->count > 0)
-        broadcast_copy(me, devices, bytes);
+        broadcast_copy(me, given, bytes, out);
     for (int i = given->count; i < given->count * devices.count; i++)
         hand_up(me, out[i]);
     return true;

@@ -189,6 +189,7 @@ comm_reduce_add_coalesced(struct task *me, const struct coalesced *given, int de
     const struct device_list devices = given->devices;
     const int64_t bytes =
         comm_bytes_elsewhere(given->tensors, given->count * devices.count, destination);
+    tensor_announce_all(me, given->tensors, given->count * devices.count, "part");
     STAGE(me, dp_reduce_add_coalesced, given->count, devices.count, bytes, destination);
     struct dense_part  dense = { .count = 0 };
     struct comm_groups groups;
@@ -204,5 +205,6 @@ comm_reduce_add_coalesced(struct task *me, const struct coalesced *given, int de
         out[dense.places[i]] = sums[i];
     for (int i = 0; i < given->count; i++)
         hand_up(me, out[i]);
+    tensor_announce_all(me, out, given->count, "sum");
     return true;
 }

@@ -79,6 +79,9 @@ partition_sizes(struct task *me, const struct partition *split)
 static void
 scatter_chunk(struct task *me, const struct tensor *tensor, const struct tensor *chunk, int dim, int64_t start)
 {
+    tensor_announce_narrow(me, tensor, dim, start, chunk->size[dim], "chunk leaving");
+    tensor_announce(me, chunk, "chunk arriving");
+    tensor_announce(me, tensor, "cut from");
     POINT_ON(me, tensor_device(chunk), dp_scatter_chunk, chunk->storage == tensor->storage, chunk->size[dim],
              tensor_bytes(chunk), tensor->offset + start * tensor->stride[dim]);
 }

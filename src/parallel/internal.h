@@ -121,6 +121,7 @@ bool reducer_finish_futures(struct task *me, const struct reducer *reducer);
 
 /* reducer_grads.c: each false: failed */
 bool reducer_in_slot(const struct reducer *reducer, int index);  /* its .grad lies in the bucket already */
+void reducer_announce_slot(struct task *me, const struct reducer *reducer, int index); /* to the trace */
 bool reducer_fill_slot(struct task *me, struct reducer *reducer, int index);          /* .grad into its bucket */
 bool reducer_fill_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket);  /* all at once, if so asked */
 bool reducer_finish_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket);

@@ -1,6 +1,7 @@
 /* What the reducer does in every iteration, as reducer.cpp in torch/csrc/distributed/c10d. Read it from the top: before
  * the forward, before the backward, while gradients come, after the backward. The order of use is in reducer.h, the
  * fields and the other pages are in internal.h. */
+#include <stdio.h>
 #include <string.h>
 #include "autograd/engine.h"
 #include "c10d/future.h"
@@ -132,8 +133,10 @@ reducer_copy_to_bucket(struct task *me, struct reducer *reducer, int index)
     bool    in_slot = reducer_in_slot(reducer, index);
     int64_t bytes   = in_slot ? 0 : tensor_bytes(reducer->params[index]);
     STAGE(me, ddp_copy_to_bucket, index, reducer->bucket_of[index], bytes);
-    return reducer_set_divide_factor(me, reducer) &&
-           reducer_fill_slot(me, reducer, index);
+    bool filled = reducer_set_divide_factor(me, reducer) &&
+                  reducer_fill_slot(me, reducer, index);
+    reducer_announce_slot(me, reducer, index);
+    return filled;
 }
 
 /* What becomes of the bucket is the hook's business: it averages (or not), compresses, goes its own
@@ -159,6 +162,9 @@ bool
 reducer_all_reduce_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
 {
     int number = (int)(bucket - reducer->buckets);
+    char role[32];
+    snprintf(role, sizeof role, "bucket %d", number);
+    tensor_announce(me, bucket->gradients, role);
     STAGE(me, ddp_all_reduce_bucket, number, bucket->bytes);
     if (reducer->comm_hook.start != NULL)
         return reducer_run_comm_hook(me, reducer, bucket);
@@ -322,6 +328,8 @@ reducer_grad_came(struct task *me, struct reducer *reducer, int index)
 static bool
 reducer_autograd_hook(struct task *me, struct reducer *reducer, int index)
 {
+    tensor_announce_named(me, reducer->params[index]->grad, "gradient",
+                          reducer->params[index]->name);
     STAGE(me, ddp_autograd_hook, index, name_id(me, reducer, index));
     if (!reducer->hook_called)
         reducer->backwards++;

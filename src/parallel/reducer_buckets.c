@@ -7,6 +7,7 @@
 #include "c10d/group.h"
 #include "device/cells.h"
 #include "parallel/check_ranks.h"
+#include "nn/module.h"
 #include "parallel/internal.h"
 #include "sched/stage.h"
 #include "tensor/op.h"
@@ -49,6 +50,8 @@ bucket_allocate(struct task *me, const struct reducer *reducer, struct bucket *b
 {
     const struct flat_members members = { reducer->params, bucket->indices, bucket->count };
     tensor_keep(me, &bucket->gradients, flat_empty(me, &members));
+    if (bucket->gradients != NULL)
+        tensor_announce_role(me, bucket->gradients, "bucket");
     struct flat_walk walk = { .flat = bucket->gradients };
     for (int i = 0; i < bucket->count && bucket->gradients != NULL; i++) {
         struct tensor *view = flat_piece_strided(me, &walk, reducer->params[bucket->indices[i]]);

@@ -111,6 +111,14 @@ fill_sparse(struct task *me, struct reducer *reducer, int index)
     return true;
 }
 
+void
+reducer_announce_slot(struct task *me, const struct reducer *reducer, int index)
+{
+    const struct bucket *bucket = &reducer->buckets[reducer->bucket_of[index]];
+    if (!bucket->sparse && bucket->gradients != NULL)
+        tensor_announce_named(me, slot_of(reducer, index), "slot", reducer->params[index]->name);
+}
+
 bool
 reducer_fill_slot(struct task *me, struct reducer *reducer, int index)
 {
@@ -187,6 +195,8 @@ reducer_copy_bucket_to_grad(struct task *me, struct reducer *reducer, int index)
 {
     struct tensor *param = reducer->params[index], *slot = slot_of(reducer, index);
     int bucket = reducer->bucket_of[index];
+    tensor_announce_named(me, slot, "slot", reducer->params[index]->name);
+    tensor_announce_named(me, param->grad, "gradient", param->name);
     STAGE(me, ddp_copy_bucket_to_grad, index, bucket, tensor_bytes(param));
     if (param->grad != NULL) {
         tensor_bump(param->grad);
@@ -194,6 +204,7 @@ reducer_copy_bucket_to_grad(struct task *me, struct reducer *reducer, int index)
     }
     struct tensor *grad = slot_copied(me, slot);
     tensor_keep(me, &param->grad, grad);
+    tensor_announce_named(me, grad, "gradient", param->name);
     return grad != NULL;
 }
 

@@ -115,6 +115,7 @@ int
 dp_scatter(struct task *me, struct call_arguments given, struct device_list devices,
            int dim, struct call_arguments *out)
 {
+    value_announce(me, given.inputs, "input");
     STAGE(me, dp_scatter, devices.count, dim);
     struct scattering scatter = { devices, dim };
     int args = 0, words = 0;
@@ -135,6 +136,7 @@ dp_scatter(struct task *me, struct call_arguments given, struct device_list devi
         !scatter_pad(me, VALUE_DICT, words, replicas, kwargs))
         return 0;
     for (int r = 0; r < replicas; r++) {
+        value_announce(me, inputs[r], "chunk");
         out[r].inputs = hand_up(me, inputs[r]);
         out[r].kwargs = hand_up(me, kwargs[r]);
     }
@@ -314,6 +316,8 @@ gather_map(struct task *me, struct gathering *gather, struct value *const *outpu
 struct value *
 dp_gather(struct task *me, struct value *const *outputs, int count, int device, int dim)
 {
+    for (int r = 0; r < count; r++)
+        value_announce(me, outputs[r], "part");
     STAGE(me, dp_gather, count, dim, device);
     struct gathering gather = { .device = device, .dim = dim };
     if (count < 1)
@@ -324,5 +328,6 @@ dp_gather(struct task *me, struct value *const *outputs, int count, int device, 
     const struct gather_place top = { 0 };
     struct value *result = gather_map(me, &gather, outputs, count, &top);
     stage_set(&stage_, 3, gather.moved);
+    value_announce(me, result, "result");
     return hand_up(me, result);
 }

@@ -111,6 +111,17 @@ bool    tensor_changed(struct task *me, const struct tensor *tensor, const char 
 void    tensor_preserve_version(struct tensor *tensor, uint32_t before);  /* what happened since counts for nothing */
 void    shape_print(int dims, const int64_t *sizes, struct str *out);        /* "[2, 3]" */
 
+/* What an event is about, told before it on its lane, so that who stands there knows (`stepped` alone; NULL, sparse and
+ * hidden ones: nothing). `role`: "input"; of several "input 1" and so on, eight at most. */
+void    tensor_announce(struct task *me, const struct tensor *tensor, const char *role);
+void    tensor_announce_all(struct task *me, struct tensor *const *tensors, int count, const char *role);
+void    tensor_announce_named(struct task *me, const struct tensor *tensor, const char *role, const char *name);
+/* Some of it: as tensor_narrow would view it; `count` of its elements, which lie in a row from `first` on. */
+void    tensor_announce_narrow(struct task *me, const struct tensor *tensor, int dim, int64_t start, int64_t length,
+                               const char *role);
+void    tensor_announce_part(struct task *me, const struct tensor *tensor, int64_t first, int64_t count,
+                             const char *role);
+
 /* From the first of its elements to the last: what storage.h is told before any is touched. */
 struct access tensor_access(const struct tensor *tensor, bool write, const char *what);
 

@@ -116,9 +116,10 @@ struct chunk {
 struct run { uint32_t writer, slot, left, chunk; };
 struct run_list { struct run *runs; size_t count, room; };
 
-/* The chunks of which pages may be in memory: so many that a scan of a large trace stays small. */
+/* The chunks of which pages may be in memory: so few that a scan of a large trace stays small, unless somebody looks
+ * here and there in all of it (trace_hold). */
 enum { TOUCHED_MOST = 128 };
-struct touched { uint32_t count, chunks[TOUCHED_MOST]; };
+struct touched { uint32_t count, most, chunks[]; };
 
 /* What begins and has not ended yet, by lane and kind; what flows leave and arrive. */
 struct pairs {
@@ -131,6 +132,7 @@ struct pairs {
 };
 
 struct trace {
+    char             *path;              /* as it was opened; NULL: by nobody who named it */
     int               fd, spill;         /* spill: the file of what lies behind TRACE_BORDER; -1: the same */
     const struct trace_writer *live;     /* whose running trace it is; NULL: a file's */
     struct trace_head head;
@@ -178,6 +180,7 @@ struct record_bytes { unsigned type; const unsigned char *payload; size_t bytes,
 bool records_take(struct trace *trace, const struct record_bytes *taken);
 
 /* touched.c: before a chunk's mapping is looked at. */
+struct touched *touched_new(uint32_t most); /* NULL: no memory */
 void chunk_touch(struct touched *touched, struct chunk *chunks, size_t index);
 void records_free(struct trace *trace);
 void pairs_free(struct pairs *pairs);

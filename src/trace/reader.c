@@ -431,7 +431,7 @@ open_file(int fd, const struct trace_writer *live, const char *name, char *why, 
     trace->spill = -1;
     trace->live = live;
     trace->scratch = aligned_alloc(64, TRACE_CHUNK);
-    trace->touched = calloc(1, sizeof *trace->touched);
+    trace->touched = touched_new(TOUCHED_MOST);
     const char *trouble = open_trouble(trace);
     if (trouble == NULL)
         return trace;
@@ -443,7 +443,10 @@ open_file(int fd, const struct trace_writer *live, const char *name, char *why, 
 struct trace *
 trace_open(const char *path, char *why, size_t why_size)
 {
-    return open_file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), NULL, path, why, why_size);
+    struct trace *trace = open_file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), NULL, path, why, why_size);
+    if (trace != NULL)
+        trace->path = strdup(path); /* without it nothing is kept beside the trace */
+    return trace;
 }
 
 struct trace *
@@ -490,6 +493,7 @@ trace_release(struct trace *trace)
         close(trace->spill);
     records_free(trace);
     pairs_free(&trace->pairs);
+    free(trace->path);
     free(trace->windows);
     free(trace->chunks);
     free(trace->pending);

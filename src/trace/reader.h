@@ -36,6 +36,9 @@ struct trace_writer;
 struct trace *trace_open_live(const struct trace_writer *writer, char *why, size_t why_size);
 void          trace_release(struct trace *trace);
 bool          trace_refresh(struct trace *trace); /* true: there are more events than before */
+/* So much of the file may stay mapped in memory (the system takes it back when it needs it), for who looks here and there in
+ * all of it; else 32 MiB, which is enough for who goes from its start to its end. */
+void          trace_hold(struct trace *trace, size_t bytes);
 /* Changes when an event came late and moved others to a later seq (several threads, run not ended): what was kept by
  * seq is to be built anew. Never in a `stepped` trace. */
 uint64_t      trace_order_version(const struct trace *trace);

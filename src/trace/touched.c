@@ -1,6 +1,7 @@
 /* Which chunks of an open trace may have pages in memory.
  *
- * Interface: chunk_touch. */
+ * Interface: touched_new, trace_hold, chunk_touch. */
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "trace/internal.h"
@@ -9,7 +10,7 @@
 void
 chunk_touch(struct touched *touched, struct chunk *chunks, size_t index)
 {
-    if (touched->count == TOUCHED_MOST) {
+    if (touched->count == touched->most) {
         for (uint32_t i = 0; i < touched->count; i++) {
             struct chunk *chunk = &chunks[touched->chunks[i]];
             madvise((void *)(uintptr_t)chunk->base, TRACE_CHUNK, MADV_DONTNEED);
@@ -19,4 +20,27 @@ chunk_touch(struct touched *touched, struct chunk *chunks, size_t index)
     }
     chunks[index].touched = true;
     touched->chunks[touched->count++] = (uint32_t)index;
+}
+
+struct touched *
+touched_new(uint32_t most)
+{
+    struct touched *touched = malloc(sizeof *touched + most * sizeof touched->chunks[0]);
+    if (touched != NULL)
+        *touched = (struct touched){ .most = most };
+    return touched;
+}
+
+void
+trace_hold(struct trace *trace, size_t bytes)
+{
+    size_t most = bytes / TRACE_CHUNK;
+    struct touched *touched = most > trace->touched->most && most < UINT32_MAX ? touched_new((uint32_t)most) : NULL;
+    if (touched == NULL)
+        return;
+    touched->count = trace->touched->count;
+    for (uint32_t i = 0; i < touched->count; i++)
+        touched->chunks[i] = trace->touched->chunks[i];
+    free(trace->touched);
+    trace->touched = touched;
 }

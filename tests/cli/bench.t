@@ -55,4 +55,11 @@ is($wrong->{status}, 2, 'a case that there is not ends with status 2');
 my $said = qr/\Aringside: bench: no case 'embed6-w3-cap1': ddp_step has embed6-w2-cap1 [^\n]* mlpwide64-w4-cap25\n\z/;
 like($wrong->{err}, $said, 'and one line that names those that there are');
 
+my $text = ringside(qw(bench viewer_open --quick --json --case text-1M));
+is("$text->{status} $text->{signal}", '0 0', 'bench viewer_open ends with status 0');
+for my $metric (['wall', 's'], ['rss', 'MiB']) {
+    like($text->{out}, qr/^\{"bench": "viewer_open", "impl": "ringside", "case": "text-1M", "threads": 1, "metric": "$metric->[0]", "unit": "$metric->[1]", "n": 9, .*"check": "ok", "events": 1000000\}$/m,
+        "a million events as text: nine samples of $metric->[0], and every event had its line");
+}
+
 done_testing();

@@ -97,7 +97,7 @@ like($lines[1], qr/ lesson\.end /, 'and stands there');
 is($lines[2], 'no earlier event for which bytes > 1e15: start of the record', 'runtil as well');
 is(number($lines[3]), 0, 'at the start');
 refused('finish outside all stages is refused', ringside('step', '--batch', 'finish', $six), 2, qr/no stage surrounds/);
-refused("show of '$_' is refused", ringside('step', '--batch', "show $_", $six), 2, qr/memory, locks, all or none/)
+refused("show of '$_' is refused", ringside('step', '--batch', "show $_", $six), 2, qr/memory, locks, stores, all or none/)
     for 'kernels', 'memory locks';
 @lines = batch('until dp.gather; w; runtil dp.scatter; w; until bytes > 40000 and dp; w', $six);
 like($lines[1], qr/ dp\.scatter begin /, 'runtil goes back to the last event for which it holds');
@@ -191,6 +191,19 @@ is($switched[0][0], 2, 'switch 2 lets rank 2 go first') or diag(explain(\@switch
 is(join(' ', sort { $a <=> $b } map { $$_[1] } @switched), join(' ', sort { $a <=> $b } map { $$_[1] } @plain),
     'and costs no time');
 
+# ---- two runs of one session ----
+my $compared = ringside('step', '--batch', 'until dp.gather; switch 0; continue; run 1; compare 1', $six);
+refused('compare with a run that there is not', ringside('step', '--batch', 'compare 7', $six), 2, qr/there is no run 7: see runs/);
+refused('compare needs a number', ringside('step', '--batch', 'compare', $six), 2, qr/compare needs N/);
+my $same = ringside('step', '--batch', 'continue; compare 1', $six);
+like($same->{out}, qr/^A is run 1, B this one, run 1: 0 differences$/m, 'a run does not differ from itself');
+my ($three_ranks) = glob 'lessons/15-*.lua';
+my $killed = ringside('step', '--batch', 'continue; back 300; where; kill 1; continue; compare 1', $three_ranks);
+my ($from) = $killed->{out} =~ /^(\d+) \S+ (?:begin|end|instant)/m;
+my ($first_difference) = $killed->{out} =~ /differences, in order:\n  (\d+) [AB]/;
+cmp_ok($first_difference, '>', $from, 'two runs are the same up to where one was changed');
+like($killed->{out}, qr/: only in [AB]$/m, 'then they differ');
+
 # ---- what it refuses ----
 
 refused("'$$_[0]' is refused", ringside('step', '--batch', $$_[0], $six), 2, $$_[1]) for (
@@ -204,7 +217,7 @@ refused("'$$_[0]' is refused", ringside('step', '--batch', $$_[0], $six), 2, $$_
     [ 'break nonsense',             qr/nonsense/ ],
     [ 'break dp.gather rank x',     qr/./ ],
     [ 'delete 7',                   qr/no breakpoint 7/ ],
-    [ 'info weather',               qr/breaks, tasks, locks, buckets, memory, ring or graph/ ],
+    [ 'info weather',               qr/breaks, tasks, locks, buckets, memory, ring, graph or tensor/ ],
     [ 'print nothing_of_that_name', qr/nothing_of_that_name/ ],
     [ 'set rnn.weight[0,0]',        qr/set takes/ ],
     [ 'until dp.gather; set rnn.weight[99,0] 1', qr/outside/ ],

@@ -7,7 +7,9 @@
 
 #include "../../trace_viewer/frame.h"
 #include "analysis/moves.h"
+#include "analysis/quantities.h"
 #include "analysis/state.h"
+#include "analysis/tensors.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/commands.h"
@@ -75,6 +77,38 @@ ask_state(struct trace *trace, struct state *state, size_t seq)
 }
 
 static void
+ask_tensors(struct trace *trace, struct state *state, size_t seq)
+{
+    struct tensors *tensors = tensors_new(trace);
+    struct quantities *quantities = quantities_new(trace);
+    struct seen_tensor seen[TENSORS_OF_EVENT], peers[4];
+    struct extent extents[8];
+    struct storage_facts largest[4];
+    char name[160];
+    size_t of, count = 0;
+    while (tensors != NULL && tensors_grow(tensors, 1000))
+        continue;
+    while (quantities != NULL && quantities_grow(quantities, 1000))
+        continue;
+    for (size_t i = 0; quantities != NULL && i < quantities_count(quantities); i++)
+        quantity_over(quantities_at(quantities, i), 0, UINT64_MAX);
+    if (tensors != NULL && tensors_seen(tensors) > seq)
+        count = tensors_of_event(tensors, state, seq, seen, &of);
+    for (size_t i = 0; i < count; i++) {
+        struct tensor_values values;
+        tensors_values(tensors, &seen[i], seq, &values);
+        fuzz_assert(seen_summary(&seen[i], &values, 64).known <= 64, "of values at most as many as were asked for");
+        tensors_of_peers(tensors, &seen[i], of, seq, peers, countof(peers));
+        tensors_extents(tensors, seen[i].storage, seq, extents, countof(extents));
+        tensors_storage_name(tensors, seen[i].storage, seq, name);
+    }
+    if (tensors != NULL)
+        tensors_largest(tensors, 0, seq, largest, countof(largest));
+    quantities_free(quantities);
+    tensors_free(tensors);
+}
+
+static void
 ask_names(struct trace *trace)
 {
     static const char *const keys[] = { "lesson", "title", "seed", "policy", "" };
@@ -137,6 +171,8 @@ ask_everything(struct trace *trace)
         ask_event(trace, seq, &out);
     for (size_t part = 0; count > 0 && state != NULL && part < 5; part++) /* forwards and back */
         ask_state(trace, state, (count - 1) * (part * 3 % 5) / 4);
+    if (count > 0 && state != NULL)
+        ask_tensors(trace, state, state_seq(state) < count ? state_seq(state) : 0);
     ask_names(trace);
     if (count > 0)
         ask_moves(trace);

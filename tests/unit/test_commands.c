@@ -29,7 +29,8 @@ lines_become_commands(void **state)
         { "until t > 1e6", CMD_until, 1, "t > 1e6" },
         { "118", CMD_goto, 118, "118" },
         { "goto 7", CMD_goto, 7, "7" },
-        { "w", CMD_where, 1, "" },
+        { "w", CMD_zoom_in, 1, "" },
+        { "wh", CMD_where, 1, "" },
         { "x 2", CMD_switch, 2, "2" },
         { "set rank 1 fc.weight[0,1] 2.5", CMD_set, 1, "rank 1 fc.weight[0,1] 2.5" },
         { "?", CMD_help, 1, "" },
@@ -57,7 +58,7 @@ what_is_wrong_with_a_line_is_said(void **state)
         { "step three", "not a number" },
         { "step 99999999999999999999", "not a number" },
         { "until", "needs EXPR" },
-        { "goto", "needs SEQ" },
+        { "goto", "needs PLACE" },
         { "delete x", "not a number" },
     };
     char why[200];

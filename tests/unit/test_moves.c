@@ -151,6 +151,60 @@ step_passes_over_what_is_not_shown(void **state)
 }
 
 static void
+next_passes_over_how_ranks_meet_unless_it_is_shown(void **state)
+{
+    struct rig rig;
+    struct str told = { 0 };
+    begin(&rig);
+    emit(&rig, '.', KIND_lesson_say, 0, 0);          /* 0 */
+    emit(&rig, '(', KIND_c10d_rendezvous, 0, 0);     /* 1 */
+    emit(&rig, '(', KIND_c10d_store_set, 0, 0);      /* 2 */
+    emit(&rig, ')', KIND_c10d_store_set, 0, 0);      /* 3 */
+    emit(&rig, ')', KIND_c10d_rendezvous, 0, 0);     /* 4 */
+    emit(&rig, '(', KIND_c10d_new_group, 0, 0);      /* 5 */
+    emit(&rig, '(', KIND_c10d_store_wait, 0, 0);     /* 6 */
+    emit(&rig, '(', KIND_c10d_allreduce, 1, 0);      /* 7 */
+    look(&rig);
+    assert_int_equal(stands(&rig, 0, "next", 1), 5);
+    assert_int_equal(stands(&rig, 5, "next", 1), 7);
+    assert_int_equal(stands(&rig, 7, "rnext 2", 1), 0);
+    assert_int_equal(stands(&rig, 0, "step", 1), 1);
+    assert_true(move_show(&rig.rules, "stores", &told));
+    assert_int_equal(stands(&rig, 0, "next", 1), 1);
+    assert_int_equal(stands(&rig, 0, "next 4", 1), 6);
+    assert_int_equal(stands(&rig, 7, "rnext", 1), 6);
+    assert_true(move_show(&rig.rules, "none", &told));
+    assert_int_equal(stands(&rig, 0, "next", 1), 5);
+    trace_option(rig.writer, "show", "stores");
+    trace_refresh(rig.trace);
+    assert_int_equal(stands(&rig, 0, "next", 1), 1);
+    str_free(&told);
+    end(&rig);
+}
+
+static void
+whoever_is_asked_stops_at_each_question_once(void **state)
+{
+    struct rig rig;
+    struct str told = { 0 };
+    begin(&rig);
+    for (int i = 0; i < 40; i++)
+        emit(&rig, '.', i == 10 || i == 20 ? KIND_lesson_ask : i == 25 ? KIND_dp_scatter_chunk : KIND_op, 0, i);
+    look(&rig);
+    assert_true(breaks_add(&rig.rules.breaks, rig.trace, 25, "", &told));
+    assert_int_equal(stands(&rig, 0, "continue", 7), 25);
+    rig.rules = (struct move_rules){ .breaks = rig.rules.breaks, .asks = true };
+    assert_int_equal(stands(&rig, 0, "continue", 7), 10);
+    assert_int_equal(stands(&rig, 5, "step 30", 7), 10);
+    assert_int_equal(stands(&rig, 10, "until seq = 22", 7), 20);
+    assert_int_equal(stands(&rig, 20, "continue", 7), 25);
+    assert_int_equal(stands(&rig, 5, "continue", 7), 25);
+    assert_int_equal(stands(&rig, 25, "rcontinue", 7), -1);
+    str_free(&told);
+    end(&rig);
+}
+
+static void
 finish_leaves_the_stage_around_on_its_own_lane(void **state)
 {
     struct rig rig;
@@ -290,6 +344,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(next_goes_from_begin_to_begin_on_any_lane),
         cmocka_unit_test(step_passes_over_what_is_not_shown),
+        cmocka_unit_test(next_passes_over_how_ranks_meet_unless_it_is_shown),
+        cmocka_unit_test(whoever_is_asked_stops_at_each_question_once),
         cmocka_unit_test(finish_leaves_the_stage_around_on_its_own_lane),
         cmocka_unit_test(breakpoints_and_expressions_stop_on_the_way),
         cmocka_unit_test(every_reverse_passes_the_same_stops),

@@ -126,7 +126,7 @@ a_column_never_overlaps_its_neighbour(void **state)
 {
     uint64_t random = 3;
     for (int round = 0; round < 20000; round++) {
-        struct scale scale = { 1000, (int64_t)(splitmix(&random) % 1000), 1 + (int)(splitmix(&random) % 300) };
+        struct scale scale = { 1000, (int64_t)(splitmix(&random) % 1000), 1 + (int)(splitmix(&random) % 300), 0 };
         for (uint64_t zoom = splitmix(&random) % 30; zoom > 0; zoom--)
             scale.unit = scale_coarser(scale.unit);
         int column = (int)(splitmix(&random) % (uint64_t)scale.columns);

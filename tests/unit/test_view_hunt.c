@@ -94,7 +94,7 @@ a_pane_says_that_the_state_is_still_being_worked_out(void **state)
     assert_false(model_approach(&rig.model, rig.view.cursor, NO_EVENT, 100));
     assert_int_equal(rig.model.at, NO_EVENT);
     print_frame(&rig, &text);
-    assert_non_null(strstr(str_text(&text), "100 of 4307 events"));
+    assert_non_null(strstr(str_text(&text), "100 of "));
     assert_null(strstr(str_text(&text), " peak "));
     while (!model_approach(&rig.model, rig.view.cursor, NO_EVENT, 100))
         continue;

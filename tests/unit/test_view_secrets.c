@@ -86,6 +86,7 @@ no_byte_of_an_open_answer_is_shown(void **state)
     struct rig rig;
     uint64_t   random = 7;
     rig_random(&rig, 1, 10);
+    rig.view.asking.all = false;
     for (int round = 0; round < 3000; round++) {
         struct str text = { 0 }, shown = { 0 };
         for (int i = 0; i < 6; i++) {
@@ -110,6 +111,7 @@ what_asks_nothing_is_shown_as_it_is(void **state)
     struct rig rig;
     uint64_t   random = 11;
     rig_random(&rig, 1, 10);
+    rig.view.asking.all = false;
     for (int round = 0; round < 500; round++) {
         struct str text = { 0 }, shown = { 0 };
         for (int i = 0; i < 12; i++)
@@ -129,6 +131,7 @@ any_bytes_are_read_within_their_bounds(void **state)
     struct rig rig;
     uint64_t   random = 13;
     rig_random(&rig, 1, 10);
+    rig.view.asking.all = false;
     for (int round = 0; round < 20000; round++) {
         static const char letters[] = "answer=why{}[]()\"'\\-=, ;\n\n\t\xff" "0";
         size_t length = splitmix(&random) % 40;

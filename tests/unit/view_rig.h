@@ -68,6 +68,7 @@ rig_read(struct rig *rig)
     assert_non_null(trace);
     assert_true(model_open(&rig->model, trace));
     view_init(&rig->view);
+    rig->view.asking.all = true; /* its questions hide nothing */
     view_goto(&rig->view, &rig->model, 0);
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env perl
 # The viewer under random hands: keys, pieces of escape sequences, mouse reports, any bytes; resizes to every size and
 # storms of them; stopped and continued; its terminal closed. It neither crashes nor hangs, gives the terminal back as
-# it was each time, and ends on q. RINGSIDE_LONG: for ten minutes; KEYS_SEED says which hands, KEYS_SECONDS how long.
+# it was each time, and ends on q. RINGSIDE_LONG: a hundred thousand keys; KEYS_SEED says which hands, KEYS_SECONDS how
+# long at least.
 use strict;
 use warnings;
 use Cwd qw(abs_path);
@@ -22,14 +23,16 @@ plan skip_all => 'there are no pseudo-terminals' unless -w '/dev/ptmx';
 my $out    = abs_path($ENV{RINGSIDE_OUT} || 'build/release');
 my $folder = tempdir(CLEANUP => 1);
 my $trace  = "$folder/01.trace";
-my $long   = $ENV{KEYS_SECONDS} || ($ENV{RINGSIDE_LONG} ? 600 : 0);
+my $long   = $ENV{KEYS_SECONDS} || 0;
+my $most   = $ENV{RINGSIDE_LONG} ? 100_000 : 0;
 my $rounds = 10;
 # Whoever looks for leaks at the end traces himself, and hangs when he is stopped meanwhile.
 $ENV{ASAN_OPTIONS} = join ':', 'detect_leaks=0', $ENV{ASAN_OPTIONS} // ();
 my $seed   = $ENV{KEYS_SEED} || 1 + int rand 1e9;
 is(system("$out/ringside run --quiet --trace $trace lessons/01-six-rows.lua >/dev/null 2>&1"), 0,
     'lesson 01 makes a trace');
-diag("KEYS_SEED=$seed") if $long;
+diag("KEYS_SEED=$seed") if $long || $most;
+@ENV{qw(VISUAL XDG_CONFIG_HOME)} = ('true', $folder);
 note("KEYS_SEED=$seed");
 
 # ---- a terminal and who sits in it ----
@@ -140,19 +143,27 @@ sub look {
     return $hands->{said} =~ /^ended/m;
 }
 
-sub type { syswrite $_[0]{master}, $_[1] }
+my $typed = 0;
+sub type { $typed++; syswrite $_[0]{master}, $_[1] }
 
 # ---- what hands do ----
 
 my @keys = (
-    split(//, 'snfcuwSNFCUbBxhjklgG+-=Wadivptoyre/?:[]{}()|<>,.1234567890 '), "\r", "\t", "\x7f", "\x0c", "\e[A",
+    split(//, q(snfcuwSNFCUbBxhjklgG+-=WadivptoyreERADLZOHm'*&z/?:[]{}()|<>,.1234567890 )), "\r", "\t", "\x7f", "\x0c", "\e[A",
     "\e[B", "\e[C", "\e[D", "\e[H", "\e[F", "\e[5~", "\e[6~", "\eOP", "\e[15~", "\e[21~", "\e[Z",
 );
 my @lines = (
     'until dp', 'goto 30', '99999999999999999999', 'break op', 'info memory', 'print x', 'set x 1', 'step 5',
     'nonsense', 'help', 'find', 'where', 'show all', 'switch 1', 'delay 1 5', 'pane values', 'rank 3', 'break (((',
-    'until bytes ~ ~',
+    'until bytes ~ ~', 'goto it 1', 'goto 50%', 'goto +3us', 'goto at 1.2 ms', 'set', 'set keys perfetto', 'set keys vi',
+    'set fps 1', 'set fps 240', 'set mouse off', 'set mouse on', 'set theme none', 'bind', 'bind s step 3', 'bind F9 :set',
+    'unbind s', 'marks', 'mark x', 'jump x', 'help step', 'addmm', '"a b"', 'dp', 'rank 0 and op', "\t", "s\t", "set \t",
+    "break d\t", "\e[A\e[A", 'abc' . "\e[D" x 5 . "\x17\x15\x0b",
 );
+sub report {
+    my ($button, $up) = @_;
+    return sprintf "\e[<%d;%d;%d%s", $button, 1 + int rand 90, 1 + int rand 30, $up ? 'm' : 'M';
+}
 my @pieces = (
     "\e", "\e[", "\e[1;", "\eO", "\e[200~", "\e[201~", "\e[<0;", "\e[<0;10;5M", "\e[<64;300;100m", "\e[M !!",
     "\e[M\xff\xff\xff",
@@ -168,6 +179,10 @@ my @does = (
     sub { type($_[0], bytes(40)) },
     sub { type($_[0], ':' . $lines[rand @lines] . (rand() < 0.8 ? "\r" : '')) },
     sub { type($_[0], '/' . $lines[rand @lines] . (rand() < 0.8 ? "\r" : "\e")) },
+    sub { type($_[0], report((0, 0, 0, 1, 2, 4, 16, 64, 65, 66, 68, 69, 80, 81)[rand 14])) for 1 .. 1 + rand 8 },
+    sub { type($_[0], join '', report(0), map({ report(32) } 1 .. 1 + rand 9), rand() < 0.8 ? report(0, 1) : '') },
+    sub { my $twice = report(0); type($_[0], $twice . $twice) },
+    sub { type($_[0], "\e[200~" . bytes(60) . (rand() < 0.8 ? "\e[201~" : '')) },
     sub { resize($_[0]{master}, 1 + int rand 300, 1 + int rand 100) },
     sub { resize($_[0]{master}, 1 + int rand 12, 1 + int rand 6) },
     sub { resize($_[0]{master}, 1 + int rand 300, 1 + int rand 100) for 1 .. 30 },
@@ -206,6 +221,7 @@ sub leave {
         type($hands, "\cQ\e");    # ^S may have been among the bytes, while the terminal was the shell's
         last if look($hands, 0.06);
         type($hands, 'q');
+        type($hands, 's') if $hands->{live};    # a run that is not over is not ended by one key
     }
     kill 'KILL', -$hands->{pid} unless ended($hands);
     while (sysread $hands->{master}, my $last, 65536) { $hands->{seen} .= $last }    # what it said at last
@@ -250,6 +266,7 @@ sub round {
     my $live    = $round % 3 == 2;
     my @program = $live ? ("$out/ringside", 'step', 'lessons/01-six-rows.lua') : ("$out/trace_viewer", $trace);
     my $hands   = start(@program);
+    $hands->{live} = $live;
     my @may     = (@does, $round % 2 ? @pushes : (), $round % 4 ? @signals : ());
     look($hands, 1) if rand() < 0.7;
     for (1 .. 20 + rand 40) {
@@ -278,6 +295,7 @@ sub all_gone {
 sub interrupt {
     my ($moment) = @_;
     my $hands = start("$out/ringside", 'step', 'lessons/01-six-rows.lua');
+    $hands->{live} = 1;
     look($hands, 0.004 * $moment);
     type($hands, "\cC");
     my $left = leave($hands);
@@ -288,9 +306,9 @@ sub interrupt {
 
 my $end = time + $long;
 my $round = 0;
-while ($round < $rounds || time < $end) { round($round++) }
+while ($round < $rounds || time < $end || $typed < $most) { round($round++) }
 interrupt($_) for 0 .. 19;
 is_deeply(\%fault, {}, 'it neither crashes nor hangs, ends on q, leaves the terminal as it was, and nothing else')
     or diag("KEYS_SEED=$seed, rounds @{[ map { \"$_: @{ $fault{$_} }; \" } sort keys %fault ]}");
-note("$round rounds");
+note("$round rounds, $typed times typed");
 done_testing;

@@ -50,7 +50,7 @@ close $lesson;
 my $trace = "$folder/asks.trace";
 is(system("$ringside run --quiet --trace $trace $folder/asks.lua >/dev/null 2>&1"), 0, 'a lesson full of questions runs');
 
-my @pages = ('Source', 'Event', 'Values', 'Tasks');
+my @pages = ('Source', 'Event', 'Tensor', 'Tasks', 'Hints', 'Notes');
 sub frame {
     my ($size, $keys) = @_;
     return decode('UTF-8', scalar `$viewer $trace --print --size $size --at 0 --keys '$keys'`);
@@ -72,11 +72,11 @@ for my $n (1 .. 9) {
     $open{$secret} = 1;
     $so_far .= 's' if $n == 1;
     my $shown = views($so_far);
-    like($shown, qr/step @{[ $asks[$n - 1] ]}\//, "question $n: one stands at it");
+    like($shown, qr/step @{[ $asks[$n - 1] ]}\/[\d?]+/, "question $n: one stands at it");
     $shown =~ s/-> ANSWER-8//g if $n == 9; # the pane's words tell it since it was asked first
     my @told = grep { $shown =~ /(?:ANSWER|WHY|NOTE)-$_/ } sort keys %open;
     is("@told", '', "question $n: no open one tells its secrets");
-    $so_far .= '<Enter>';
+    $so_far .= '<Enter><Enter>';
     delete $open{$secret};
     $shown = views($so_far);
     like($shown, qr/-> ANSWER-$secret\b/, "question $n: Enter shows the answer");
@@ -90,13 +90,16 @@ my $shown = views('');
 like($shown, qr/rs\.ask \{ "On one line\?", answer = \?, why = \? \}/, 'a question mark stands for what is hidden');
 like($shown, qr/local answer, why = "shown", \{ why = "shown too" \}/, 'what only looks like an answer is shown');
 unlike($shown, qr/ANSWER|WHY-|NOTE/, 'before the first question all are hidden');
-my $end = frame('200x60', 'G');
-like($end, qr/answer = "ANSWER-7"/, 'at the end of the record all are shown');
-$end = frame('200x60', 'Ggs');
-unlike($end, qr/ANSWER/, 'and hidden again at its beginning');
+like(frame('200x60', 'G'), qr/step @{[ $asks[0] ]}\/\?.*first a question/s, 'nobody stands behind a question that was not asked yet');
+my $end = frame('200x60', "${so_far}G");
+like($end, qr/answer = "ANSWER-7"/, 'once all are answered the record has an end, and all are shown');
+unlike($end, qr/\/\?|hidden/, 'and nothing is hidden any more');
+like(frame('200x60', "${so_far}Gg"), qr/answer = "ANSWER-1"/, 'who goes back has still answered');
+my $late = decode('UTF-8', scalar `$viewer $trace --print --size 200x60`);
+like($late, qr/answer = "ANSWER-7"/, 'a picture of the end has all of it: who names an event has come there');
 
 # ---- what passes for a check ----
-my $checked = frame('80x40', 'G');
+my $checked = frame('80x40', ':reveal all<Enter>G');
 like($checked, qr/^ ok a name\\nok that forges/m, 'a newline in the name of a check is spelled out');
 unlike($checked, qr/^ *ok that forges/m, 'so no second check stands there');
 like($checked, qr/^ a word\s*│.*\n   of two lines/m, 'a newline in what is said begins a line that stands further in');
@@ -136,42 +139,100 @@ my @chunks = map { /^(\d+)/ ? $1 : () } `$ringside events $trace dp.scatter.chun
 is(scalar @chunks, 4 + 3 + 3, 'its record has all chunks');
 sub found { return frame('80x24', $_[0] . '/dp.scatter.chunk<Enter>') =~ m{/dp\.scatter\.chunk +(\d+/\d+)(.*)} ? "$1$2" : 'none' }
 
-like(found(''), qr{^1/4; some are hidden until you answer}, 'before the first question: only what came before it is found');
-like(found(":goto $first<Enter>"), qr{^4/4; some are hidden}, 'at it, too');
-like(frame('80x24', ":goto $first<Enter>/dp.scatter.chunk<Enter>nn"), qr/step $first\//, 'no key finds what is hidden');
-like(found(":goto $first<Enter><Enter>"), qr{^5/7; some are hidden}, 'answered: all up to what the second question hides');
-like(found(":goto $first<Enter>b:goto $second<Enter><Enter>"), qr{^8/10$}, 'both answered: all');
-like(found('G'), qr{^10/10$}, 'nor is anything hidden from who has passed them');
-like(found('Gg'), qr{^1/4;}, 'at the beginning again it is');
+my $first_at = ":goto $first<Enter>";
+my ($shows, $later) = ('<Enter><Enter>', '<Enter><Esc>');
+my $second_at = "$first_at$shows:goto $second<Enter>";
+like(found(''), qr{^1/4; more is hidden until you answer}, 'before the first question: only what came before it is found');
+like(found($first_at), qr{^4/4; more is hidden}, 'at it, too');
+like(frame('80x24', "$first_at/dp.scatter.chunk<Enter>nn"), qr/step $first\//, 'no key finds what is hidden');
+like(found("$first_at$shows"), qr{^5/7; more is hidden}, 'answered: all up to the second question');
+like(found("$second_at$shows"), qr{^8/10$}, 'both answered: all');
+like(found("$first_at$later"), qr{^4/4; more is hidden}, 'put off: what it hides stays hidden');
+like(found("$first_at$later:goto $second<Enter>"), qr{^4/4; more is hidden}, 'from the second question, too');
+like(found("$first_at${later}G$shows"), qr{^4/4; more is hidden}, 'and when that is answered');
+like(frame('80x24', "$first_at${later}sssss"), qr/step (?!$first)\d+\//, 'put off: one goes on');
+like(frame('80x24', "$first_at${later}n" . '/dp.scatter.chunk<Enter>'), qr/more is hidden/, 'past what is hidden');
+unlike(frame('160x50', "$first_at$later" . 's' x $_), qr/^. \d+ dp\.scatter|main +dp\.scatter/m, 'no step shows it') for 1, 3, 9;
+like(frame('80x24', "$first_at${later}ssss:question<Enter>"), qr/step $first\/.*Enter: answer  n: go on/s, ':question comes back');
+like(found("$first_at${later}ssss:question<Enter>$shows"), qr{^5/7; more}, 'and once it is answered nothing of it is hidden');
+like(frame('120x40', "$first_at$later:pane hints<Enter>"), qr/put off.*\? Rows\?  \(event $first\)/s, 'a list has those that were put off');
+like(frame('80x24', "$first_at<Esc>n"), qr/step (?!$first)\d+\//, 'Esc puts off before Enter, too');
+like(frame('80x24', $first_at), qr{step $first/\? }, 'how long it will be is not told');
+like(frame('80x24', "$second_at$shows"), qr{step $second/\d+}, 'behind the last question it is');
+like(found(":reveal all<Enter>"), qr{^1/10$}, ':reveal all gives all of it up');
+like(found(":goto $first<Enter>:reveal<Enter>"), qr{^5/7}, ':reveal the answer here');
+my $teacher = decode('UTF-8', scalar `$viewer $trace --print --teacher --size 200x60 --at 0 --keys ':pane notes<Enter>'`);
+like($teacher, qr/answer = "2".*LATER-3\n?.*LATER-4/s, '--teacher has all answers, and the notes');
+unlike(frame('200x60', ':pane notes<Enter>'), qr/LATER-3/, 'nobody else has them');
+like(frame('200x60', ':pane notes<Enter>'), qr/for teachers: --teacher/, 'and is told so');
 
-like(frame('80x24', ":goto $first<Enter>"), qr/what the answer shows is[^\n]*\n\s+hidden until you answer /, 'the question says that something is hidden');
 $shown = frame('200x60', '');
 like($shown, qr/ why = \?, wrong = \?,/, 'what is said of wrong choices is a secret of the source');
 unlike($shown, qr/WRONG/, 'of each of them');
 like($shown, qr/first = \{ question = "Rows\?", choices = \{ "3", "2" \}, answer = \?/, 'questions and choices are shown');
 unlike($shown, qr/LATER/, 'the other sentences of the lesson tell what comes: they are secrets');
 like($shown, qr/finish = \?,.*checks = \{ rows = \?,.*teacher = \?.*PLAIN-1/s, 'for those of the table text alone');
-my $told = frame('160x60', ":goto $second<Enter><Enter>:pane source<Enter>Z");
+my $told = frame('160x60', "$second_at$shows:pane source<Enter>Z");
 like($told, qr/LATER-1.*LATER-2.*LATER-4/s, 'after the last question all is shown');
-unlike(frame('200x60', ":goto $second<Enter>"), qr/LATER/, 'not before it was answered');
-my @open = map { frame($_, ":goto $second<Enter>") } '80x24', '120x40', '60x20';
-my @shut = map { frame($_, ":goto $second<Enter><Enter>") } '80x24', '120x40', '60x20';
+unlike(frame('200x60', $second_at), qr/LATER/, 'not before it was answered');
+my @open = map { frame($_, $second_at) } '80x24', '120x40', '60x20';
+my @shut = map { frame($_, "$second_at$shows") } '80x24', '120x40', '60x20';
 is(scalar(grep { /[dp]* ?forward|F[▌▏▐ ]/ } @open), 0, 'what is hidden is not on the timeline');
 isnt($open[$_], $shut[$_], 'and then it is') for 0 .. 2;
-like(frame('80x24', 's'), qr/^ something is hidden until you answer a question/m, 'a line says that something is missing');
-unlike(frame('80x24', 'G'), qr/hidden/, 'and not when nothing is');
+like(frame('80x24', "$first_at${later}s"), qr/^ something is hidden until you answer: :question/m, 'a line says that something is missing');
+unlike(frame('80x24', "$second_at${shows}s"), qr/hidden/, 'and not when nothing is');
 
-my $at = ":goto $first<Enter>";
-like(frame('80x24', $at), qr/a to b is your answer/, 'choices have letters');
-like(frame('80x24', $at), qr/^ a-b answer  Enter show the answer/m, 'and the keys say so');
-$shown = frame('120x40', "${at}a");
+# ---- how one answers ----
+$shown = frame('80x24', $first_at);
+like($shown, qr/\? Rows\?.*^   a\) 3 .*^   b\) 2 .*^ Enter: answer  Esc: later/ms, 'the question, its choices and how it is answered');
+like($shown, qr/^ Enter answer  Esc later  S back/m, 'and the keys say so');
+for my $key (['a', 'pan'], ['b', 'break'], ['c', 'continue'], ['d', 'pan']) {
+    unlike(frame('80x24', "$first_at$$key[0]"), qr/[►] [ab]\)|you:/, "$$key[0] keeps its meaning until Enter gives the question the keys");
+}
+like(frame('80x24', "${first_at}b"), qr/breakpoint 1: lesson\.ask/, 'b makes a breakpoint');
+like(frame('80x24', "$first_at<Enter>"), qr/^ a-b choose  Enter show it  Esc later/m, 'Enter: the keys are the question\'s');
+like(frame('80x24', "$first_at<Enter>a"), qr/^ ► a\) 3 .*^   b\) 2 .*^ a-b choose  Enter confirm  Esc later/ms, 'a letter chooses');
+like(frame('80x24', "$first_at<Enter>$_"), qr/^ ► b\) 2 /m, "$_ chooses") for 'b', '<Down><Down>', '<Up>', '<Down><Up>', 'ab', 'a<Down>';
+is(frame('80x24', "$first_at<Enter><Up><Down>"), frame('80x24', "$first_at<Enter>a"), 'arrows go round');
+like(frame('80x24', "$first_at<Enter>c"), qr/step $first\/.*a to b choose, Enter confirms/s, 'a letter that is no choice is told the others');
+my $bold = `$viewer $trace --print=ansi --no-color --size 80x24 --at 0 --keys '$first_at<Enter>b'`;
+like($bold, qr/\e\[[0-9;]*1m[^\e]*b\) 2|\e\[1m *b\) 2/, 'without colour the chosen one is bold');
+like(decode('UTF-8', scalar `$viewer $trace --print --ascii --size 80x24 --at 0 --keys '$first_at<Enter>b'`), qr/^ > b\) 2 /m, 'and marked in ASCII');
+$shown = frame('120x40', "$first_at<Enter>a<Enter>");
 like($shown, qr/you: 3.*WRONG-3.*-> 2.*WHY-1/s, 'a wrong answer: its own sentence, then the answer, then why');
 like($shown, qr/^ no, it is 2  WRONG-3$/m, 'in one line, too');
-$shown = frame('120x40', "${at}b");
+$shown = frame('120x40', "$first_at<Enter>b<Enter>");
 like($shown, qr/^ yes: 2  WHY-1/m, 'the right answer');
 unlike($shown, qr/WRONG/, 'nothing is said of the others');
-unlike(frame("120x40", "${at}bs"), qr/step $first\//, "answered: one goes on");
-like(frame('120x40', "${at}s"), qr/step $first\/.*first your answer: think, then its letter/s, 'not answered: one does not');
-like(frame('120x40', "${at}c"), qr/step $first\//, 'a letter that is no choice is the command it was');
-unlike(frame('120x40', ":goto $first<Enter>i"), qr/WRONG|WHY/, 'the Event pane keeps the sentences back');
+unlike(frame('120x40', "$first_at<Enter>b<Enter>s"), qr/step $first\//, 'answered: one goes on');
+for my $key ('s', 'n', 'f', 'c', ':until dp<Enter>', '<F10>', '<Space>') {
+    like(frame('120x40', "$first_at$key"), qr/step $first\/.*first your answer: Enter begins it, Esc puts it off/s, "not answered: $key does not");
+}
+like(frame('120x40', "$first_at<Enter><Space>"), qr/step $first\/.*Enter confirms or shows it/s, 'nor while it is being answered');
+unlike(frame('120x40', "$first_at<Enter>S"), qr/step $first\//, 'back one goes at any time');
+like(frame('80x24', "$first_at<Enter>?"), qr/Every command is a : line/, 'help is there, too');
+unlike(frame('120x40', "$first_at:pane event<Enter>"), qr/WRONG|WHY/, 'the Event pane keeps the sentences back');
+
+# ---- answers that are typed ----
+open $lesson, '>', "$folder/free.lua" or die "no lesson: $!";
+print $lesson <<'END_LESSON';
+local rs = require "ringside"
+rs.lesson { title = "Free" }
+rs.ask { "How much is half of 1?", answer = "0.5", why = "WHY-1" }
+rs.ask { "What adds them?", answer = "The ring", why = "WHY-2" }
+rs.say "done"
+END_LESSON
+close $lesson;
+$trace = "$folder/free.trace";
+is(system("$ringside run --quiet --trace $trace $folder/free.lua >/dev/null 2>&1"), 0, 'a lesson without choices runs');
+sub answered { return frame('80x24', "s<Enter>$_[0]<Enter>") =~ /^ (yes|no, it is|->)/m ? $1 : 'nothing' }
+is(answered($_), 'yes', "'$_' is the number 0.5") for '0.5', '.5', '0.50', ' 5e-1', '1.5<Backspace><Backspace><Backspace>0.5';
+is(answered($_), 'no, it is', "'$_' is not") for '0.51', 'half', '5', '0.5x';
+is(answered(''), '->', 'nothing typed: it is shown');
+my $on = 's<Enter><Enter>s<Enter>';
+like(frame('80x24', "$on$_<Enter>"), qr/^ yes: The ring/m, "'$_' are the words") for 'The ring', 'the  RING', ' The ring ';
+like(frame('80x24', "${on}The tree<Enter>"), qr/^ no, it is The ring/m, 'other words are not');
+like(frame('80x24', "${on}q?:1"), qr/^ > q\?:1_/m, 'what is typed is letters, whatever they do elsewhere');
+like(frame('80x24', "${on}The tree<Enter>"), qr/you: The tree/, 'and is kept beside the answer');
+like(frame('80x24', $on), qr/^ type your answer .*^ Enter show it  Esc later/ms, 'how is said');
 done_testing;

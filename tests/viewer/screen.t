@@ -29,12 +29,12 @@ like($help, qr/ line 1 of (\d+) *\n\z/, 'the list says which of its lines is at 
 my ($lines) = $help =~ /line 1 of (\d+)/;
 my %top = ('<PageDown>' => 23, '<Space>' => 23, '^F' => 23, 'j' => 2, '<Down>' => 2, 'jjk' => 2, 'k' => 1, '<PageUp>' => 1,
            'G' => $lines - 21, '<End>' => $lines - 21, 'Gg' => 1, 'G<Home>' => 1, 'G<PageUp>' => $lines - 43,
-           '<PageDown><PageDown><PageDown><PageDown><PageDown>k' => $lines - 22, '<PageDown><Backspace>' => 1);
+           '<PageDown>' x 9 . 'k' => $lines - 22, '<PageDown><Backspace>' => 1);
 for my $keys (sort keys %top) {
     (my $pressed = $keys) =~ s/\^F/<^F>/;
     like(frame('80x24', 10, "?$pressed"), qr/ line $top{$keys} of $lines *\n\z/, "$keys stands at line $top{$keys}");
 }
-my @seen = map { split /\n/, frame('80x24', 10, '?' . '<PageDown>' x $_) } 0 .. 3;
+my @seen = map { split /\n/, frame('80x24', 10, '?' . '<PageDown>' x $_) } 0 .. 9;
 like(join("\n", @seen), qr/draw everything again/, 'paging comes to its last line');
 is(frame('80x24', 10, "?${_}q"), $plain, "$_ does nothing beneath the list") for 's', 'n', 'v', 'i', '+', '<Tab>', '5', ':';
 is(frame('80x24', 10, "?$_"), $plain, "$_ closes it") for '?', 'q', '<Esc>', '<F1>', '<Enter>';
@@ -47,10 +47,12 @@ for my $size ('20x5', '20x3', '10x2', '40x8', '40x10', '60x20') {
 like(frame('40x10', 10, '?jjj'), qr/^ s Space  step\n   go on by one event, or N; memory and\n/m, 'a narrow list is to be read');
 
 # ---- a measure ----
-like(row(frame('80x24', 13, 'v5s'), 22), qr/^ from event 13 to here: 0 ns, 5 events; v ends it/, 'v measures');
-like(row(frame('80x24', 13, 'v5sz'), 22), qr/^ no command has the key z.* 0 ns from event 13$/, 'what is said stands beside it');
-like(row(frame('80x24', 13, 'vnnnnn'), 22), qr/^ \? How many .* 37\.044 us from event 13$/, 'so does a question');
-like(row(frame('40x10', 13, 'v5sz'), 8), qr/^ no command has the key z/, 'without room the message is what stands');
+my ($question) = map { /^(\d+) lesson\.ask.*How many/ ? $1 : () } `$ringside events $trace lesson.ask`;
+my ($before_question) = frame('80x24', $question, 'N') =~ /step (\d+)\//;
+like(row(frame('80x24', 13, 'v5s'), 22), qr/^ from event 13 to here: 0 ns, \d+ events; v ends it/, 'v measures');
+like(row(frame('80x24', 13, 'v5sy'), 22), qr/^ no command has the key y.* 0 ns from event 13$/, 'what is said stands beside it');
+like(row(frame('80x24', $before_question, 'vnn'), 22), qr/^ first your answer.* us from event $before_question$/, 'so does a question');
+like(row(frame('40x10', 13, 'v5sy'), 8), qr/^ no command has the key y/, 'without room the message is what stands');
 like(row(frame('80x24', 13, 'v:ste'), 22), qr/^ :ste *$/, 'a prompt has its line alone');
 is(frame('80x24', 13, 'v5svS'), frame('80x24', 13, '5sS'), 'v again ends it');
 
@@ -63,19 +65,20 @@ isnt(frame('80x24', 13, "${_}<Tab><Tab>j"), frame('80x24', 13, "${_}<Tab><Tab>")
     for '', 'i';
 isnt(frame('80x24', 13, ':pane source<Enter>j'), frame('80x24', 13, ':pane source<Enter>'), ':pane source finds it among the tabs');
 my %wide = map { focus(frame('120x40', 13, '<Tab>' x $_)) => 1 } 0 .. 3;
-like(join(' ', sort keys %wide), qr{^Lesson Tasks module\.c:\d+ timeline$}, '120x40: all four in turn');
+like(join(' ', sort keys %wide), qr{^\S+:\d+ Lesson Tasks timeline$|^Lesson Tasks \S+:\d+ timeline$}, '120x40: all four in turn');
 is(focus(frame('40x10', 10, '<Tab>')), 'timeline', 'without panes the timeline keeps the keys');
 
 like(row(frame('80x24', 10, ":$_->[0]<Tab>"), 22), qr/^ :\Q$_->[1]\E *$/, "Tab makes :$_->[0] to :$_->[1]")
-    for ['wh', 'where'], ['rf', 'rf'], ['zo', 'zoom-'], ['i', 'i'], ['nonsense', 'nonsense'], ['where x', 'where x'];
+    for ['wh', 'where'], ['rfi', 'rfinish'], ['zo', 'zoom-  zoom-in zoom-out'], ['nonsense', 'nonsense'], ['where x', 'where x'];
 
 # ---- small screens ----
 for my $size ('40x8', '40x10', '40x12', '59x12', '60x12', '80x12') {
-    my ($told) = grep { /lanes \d/ } split /\n/, frame($size, 10, '');
-    like($told, qr/^ (?:\+\d+ lanes?\s+)?lanes 1-\d+ of 14, j k scroll$/, "$size: how many lanes there are is to be read");
+    my ($told) = grep { /lanes/ } split /\n/, frame($size, 10, '');
+    like($told, qr/^ \+\d+ lanes .* j\/k scroll$/, "$size: how many more lanes there are is to be read");
 }
-like(frame('20x5', 10, '?'), qr/^ it 0  step 10\/\d+\s*\n/, '20x5: where one stands is whole');
-like(frame('40x10', 10, 'jjjjjjjjj'), qr/lanes 7-10 of 14/, '40x10: j scrolls');
+like(frame('20x5', 10, '?'), qr/^ it 0  step 10\/[\d?]+\s*\n/, '20x5: where one stands is whole');
+unlike(frame('40x10', 10, ''), qr/^.d2 cop/m, '40x10: a lane is out of sight');
+like(frame('40x10', 10, 'jjjjjjjjj'), qr/^►d2 cop/m, 'until j scrolls to it');
 
 # ---- zoom ----
 for my $keys ('+++', '+++++++++++++', '<Enter>', '+++++++++++++ddddd', '+++++++++++++d]') {

@@ -60,14 +60,14 @@ sub left {
 
 sub open_viewer {
     line("clear; $viewer 01.trace; echo ended \$? round " . ($round + 1));
-    shows(qr/step 0\/\d+/, 'the viewer opens');
+    shows(qr/step 0\/[\d?]+/, 'the viewer opens');
 }
 
 open_viewer();
 type('s');
-shows(qr/step 1\/\d+/, 's steps');
+shows(qr/step 1\/[\d?]+/, 's steps');
 type('S');
-shows(qr/step 0\/\d+/, 'S steps back');
+shows(qr/step 0\/[\d?]+/, 'S steps back');
 type('?');
 shows(qr/go on by one event/, '? lists the keys');
 shows(qr/line 1 of \d+/, 'and says where in it one is');
@@ -76,23 +76,23 @@ shows(qr/line 2[0-9] of \d+/, 'PageDown pages it');
 type('s', 'PPage');
 shows(qr/line 1 of \d+/, 'PageUp pages it back');
 type('q');
-shows(qr/step 0\/\d+/, 'q closes the list, and no key acted beneath it');
+shows(qr/step 0\/[\d?]+/, 'q closes the list, and no key acted beneath it');
 for my $size ([120, 40], [40, 8], [10, 3], [1, 1], [200, 60], [80, 24]) {
     tmux('resize-window', '-t', 'v', '-x', $size->[0], '-y', $size->[1]);
 }
-shows(qr/^ Where do six.*step 0\/\d+.*\n.*\n(.*\n){21} s step/, 'a burst of resizes ends in a whole frame');
+shows(qr/^ Where do six.*step 0\/[\d?]+.*\n.*\n(.*\n){21} s step/, 'a burst of resizes ends in a whole frame');
 type('q');
 left(0, 'q');
 
 # ^Z stops the viewer and its guardian; fg goes on where it was.
 line("clear; set -m; $viewer 01.trace");
-shows(qr/step 0\/\d+/, 'the viewer opens');
+shows(qr/step 0\/[\d?]+/, 'the viewer opens');
 type('s');
-shows(qr/step 1\/\d+/, 's steps');
+shows(qr/step 1\/[\d?]+/, 's steps');
 type('C-z');
 shows(qr/ready:/, '^Z gives the shell back');
 line('fg; echo ended $? round ' . ($round + 1));
-shows(qr/step 1\/\d+/, 'fg shows the frame again');
+shows(qr/step 1\/[\d?]+/, 'fg shows the frame again');
 type('Q');
 left(0, 'Q');
 
@@ -100,33 +100,33 @@ left(0, 'Q');
 (my $ringside = $viewer) =~ s/trace_viewer$/ringside/;
 mkdir "$folder/live";
 line("clear; XDG_RUNTIME_DIR=$folder/live $ringside step $FindBin::Bin/../../lessons/01-six-rows.lua; echo ended \$? round " . ($round + 1));
-shows(qr/step 0\/\d+/, 'a live run waits at its first event');
+shows(qr/step 0\/[\d?]+/, 'a live run waits at its first event');
 my $moves = 'step; step; step; step; back; where; next; next; next; where; rnext; where; step; where';
 my @at    = `$ringside step --batch '$moves' $FindBin::Bin/../../lessons/01-six-rows.lua` =~ /^(\d+) /mg;
 is(scalar @at, 4, 'a batch says where it is');
 type('s', 's', 's', 's', 'S');
-shows(qr/step $at[0]\/\d+/, 'five keys in one burst all count');
+shows(qr/step $at[0]\/[\d?]+/, 'five keys in one burst all count');
 type('n', 'n', 'n');
-shows(qr/step $at[1]\/\d+/, 'n stops where it does in a batch');
+shows(qr/step $at[1]\/[\d?]+/, 'n stops where it does in a batch');
 type('N');
-shows(qr/step $at[2]\/\d+/, 'and N goes back there');
+shows(qr/step $at[2]\/[\d?]+/, 'and N goes back there');
 my ($socket) = grep { -S } glob "$folder/live/*/*";
 my $second = `echo where | timeout 10 $viewer --attach $socket --plain 2>&1`;
 is($? >> 8, 0, 'a second screen looks at the same session');
 like($second, qr/^step: $at[2] of /, 'and stands where it stands');
 `printf 's\\ns\\n' | timeout 10 $viewer --attach $socket --plain`;
 my $moved = (`$ringside step --batch '$moves; step; where' $FindBin::Bin/../../lessons/01-six-rows.lua` =~ /^(\d+) /mg)[-1];
-shows(qr/step $moved\/\d+/, 'what the second does the first shows');
+shows(qr/step $moved\/[\d?]+/, 'what the second does the first shows');
 type('S', 'S');
-shows(qr/step $at[2]\/\d+/, 'and goes on from there when the second has left');
+shows(qr/step $at[2]\/[\d?]+/, 'and goes on from there when the second has left');
 type('s');
-shows(qr/step $at[3]\/\d+/, 'the first viewer goes on');
+shows(qr/step $at[3]\/[\d?]+/, 'the first viewer goes on');
 type('c');
-shows(qr/ a question: think, then Enter shows the answer|\? How many of the four/, 'a live run stops at a question');
-type('w');
-shows(qr/ \d+ lesson\.ask .*\n a-c answer  Enter show the answer/, 'w says where one is');
+shows(qr/\? How many of the four/, 'a live run stops at a question');
+type('=');
+shows(qr/ \d+ lesson\.ask .*\n Enter answer  Esc later/, '= says where one is');
 unlike(screen(), qr/answer = "3"|answer=3|chunk takes/, 'and nobody tells the answer');
-type('Enter');
+type('Enter', 'Enter');
 shows(qr/-> 3  chunk takes pieces/, 'Enter shows it, and why');
 type('Q');
 left(0, 'Q of a live run');
@@ -144,16 +144,18 @@ kill 'KILL', $child;
 left(137, 'SIGKILL');
 
 line("TERM=dumb $viewer 01.trace; echo dumb \$?");
-shows(qr/--print.*\ndumb 2/, 'TERM=dumb: one line names --print, status 2');
+shows(qr/--print.*--plain.*\ndumb 2/s, 'TERM=dumb: one line names --print and --plain, status 2');
+line("TERM=nobodys $viewer 01.trace; echo unknown \$?");
+shows(qr/--print.*--plain.*\nunknown 2/s, 'an unknown TERM, too');
 line("NO_COLOR=1 $viewer 01.trace; echo plain \$?");
-shows(qr/step 0\/\d+/, 'NO_COLOR opens too');
+shows(qr/step 0\/[\d?]+/, 'NO_COLOR opens too');
 type('q');
 shows(qr/plain 0/, 'and quits');
 
 # A session ends with its viewer, also while the engine runs and when the whole terminal goes; its folders go with it.
 # Where a question holds one back, the engine's own whereabouts are not told.
 line("clear; $ringside step $FindBin::Bin/../../lessons/01-six-rows.lua; echo ended \$? round " . ($round + 1));
-shows(qr/step 0\/\d+/, 'a live run of a lesson with questions');
+shows(qr/step 0\/[\d?]+/, 'a live run of a lesson with questions');
 type(':');
 line('break dp.gather');
 shows(qr/breakpoint 1: dp\.gather/, 'a breakpoint behind a question');
@@ -161,7 +163,13 @@ type('c');
 shows(qr/^ \? How many of the four/m, 'the question stops c, and is what the screen says');
 unlike(screen(), qr/stopped by 1|has ended/, 'not where the engine stopped');
 type('q');
-left(0, 'q at a question');
+shows(qr/the run is not over: s stops it, d detaches from it, Esc stays/, 'q asks before it ends a live run');
+type('Escape');
+shows(qr/^ \? How many of the four|^ Where do six/m, 'Esc stays');
+type('q');
+shows(qr/the run is not over/, 'q asks again');
+type('s');
+left(0, 'q and s at a question');
 
 mkdir "$folder/own";
 open my $lesson, '>', "$folder/long.lua" or die "no lesson: $!";
@@ -170,7 +178,7 @@ close $lesson;
 for my $end ('q', 'TERM', 'terminal') {
     line("clear; TMPDIR=$folder/own XDG_RUNTIME_DIR=$folder/own $ringside step long.lua; echo ended \$? round "
          . ($round + 1));
-    shows(qr/step 0\/\d+/, 'a session opens');
+    shows(qr/step 0\/[\d?]+/, 'a session opens');
     isnt(join(' ', glob "$folder/own/*"), '', 'it has folders');
     if ($end eq 'q') {
         type('n', 'n');
@@ -180,7 +188,7 @@ for my $end ('q', 'TERM', 'terminal') {
     }
     type('c');
     shows(qr/running/, 'the engine runs');
-    type('q') if $end eq 'q';
+    type('q', 's') if $end eq 'q';
     kill 'TERM', (viewers())[0] if $end eq 'TERM';
     tmux('kill-session', '-t', 'v') if $end eq 'terminal';
     left($end eq 'q' ? 0 : 143, "$end while the engine runs") if $end ne 'terminal';

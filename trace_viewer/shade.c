@@ -1,0 +1,115 @@
+/* Shares and numbers drawn in one row. Interface: shade_lanes, shade_curve. */
+#include "shade.h"
+
+#include "busy.h"
+#include "strip.h"
+#include "trace/reader.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { LIGHT = 0x2591, FULL = 0x2588, DASHES = 0x254c, LOWEST = 0x2581, BULLET = 0x2022, SLASH = 0x2571 };
+
+/* The class in which the lane's outermost span at the cell is; WORK_NONE: nothing touches it. */
+static uint8_t
+work_of_cell(const struct strip_cell *cell)
+{
+    const struct span *span = cell->left != NULL ? cell->left : cell->right;
+    return span != NULL ? span->work : cell->tiny > 0 ? cell->work : cell->marks > 0 ? cell->mark_work : (uint8_t)WORK_NONE;
+}
+
+/* A shade for how much of the time so many lanes work; where none does what the first of them is in, a wait mostly. */
+static void
+put_share(uint64_t busy, uint64_t whole, uint8_t work, struct canvas *body, int column)
+{
+    static const uint32_t shades[] = { LIGHT, LIGHT, LIGHT + 1, LIGHT + 2, FULL };
+    struct style style = { .ink = work == WORK_WAIT ? WORK_NONE : work };
+    if (busy > 0)
+        canvas_put(body, 0, column, style, shades[busy < whole ? (__uint128_t)busy * 4 / whole : 4]);
+    else if (work != WORK_NONE)
+        canvas_put(body, 0, column, (struct style){ .ink = INK_DIM }, work == WORK_WAIT ? DASHES : BULLET);
+}
+
+/* All that one piece of the axis is shaded with. */
+struct shading {
+    const struct model *model;
+    const struct view  *view;
+    bool               *chosen;  /* of all lanes, those that are asked for next */
+    uint64_t           *busy;    /* of each column */
+    struct strip_cell  *cells;   /* of the first lane */
+};
+
+/* Lanes that are moved by the same time are asked for together. */
+static void
+add_busy(struct shading *shading, const struct axis *axis, int piece, const int *lanes, int count)
+{
+    const struct align *align = &shading->view->arrange.align;
+    for (int i = 0, next; i < count; i = next) {
+        uint64_t shift = align_shift(align, trace_lane_at(shading->model->trace, (size_t)lanes[i])->rank);
+        struct scale scale = axis_scale(axis, piece, shift);
+        memset(shading->chosen, 0, shading->model->lane_count * sizeof *shading->chosen);
+        for (next = i; next < count; next++) {
+            if (align_shift(align, trace_lane_at(shading->model->trace, (size_t)lanes[next])->rank) != shift)
+                break;
+            shading->chosen[lanes[next]] = true;
+        }
+        busy_columns(shading->model, &shading->view->veil, shading->chosen, &scale, shading->busy);
+    }
+}
+
+static void
+shade_piece(struct shading *shading, const struct axis *axis, int piece, const int *lanes, int count,
+            struct canvas *part)
+{
+    const struct view *view = shading->view;
+    uint64_t shift = align_shift(&view->arrange.align, trace_lane_at(shading->model->trace, (size_t)lanes[0])->rank);
+    struct strip strip = { .model = shading->model, .lane = (size_t)lanes[0], .veil = &view->veil, .cursor = -1,
+                           .sieve = filter_sieve(&view->arrange.filter), .cells = shading->cells,
+                           .selected = NO_EVENT, .scale = axis_scale(axis, piece, shift) };
+    memset(shading->busy, 0, (size_t)part->width * sizeof *shading->busy);
+    add_busy(shading, axis, piece, lanes, count);
+    strip_paint(&strip);
+    for (int column = 0; column < part->width; column++)
+        put_share(shading->busy[column], axis->unit * (uint64_t)count, work_of_cell(&shading->cells[column]), part, column);
+}
+
+void
+shade_lanes(const struct model *model, const struct view *view, const struct axis *axis, const int *lanes, int count,
+            struct canvas *body, int row)
+{
+    size_t columns = (size_t)axis->columns + 1;
+    struct shading shading = { model, view, calloc(model->lane_count + 1, sizeof(bool)),
+                               calloc(columns, sizeof(uint64_t)), calloc(columns, sizeof(struct strip_cell)) };
+    bool good = shading.chosen != NULL && shading.busy != NULL && shading.cells != NULL;
+    if (!good)
+        canvas_starve(body);
+    for (int i = 0; i < axis->count && count > 0 && good; i++) {
+        const struct piece *piece = &axis->piece[i];
+        struct canvas part = canvas_part(body, row, piece->at, 1, piece->columns);
+        if (piece_is_gap(piece))
+            canvas_fill(&part, 0, (struct style){ .ink = INK_DIM }, SLASH);
+        else
+            shade_piece(&shading, axis, i, lanes, count, &part);
+    }
+    free(shading.chosen);
+    free(shading.busy);
+    free(shading.cells);
+}
+
+int64_t
+shade_curve(const struct curve *curve, const struct axis *axis, uint64_t limit, struct canvas *body, int row)
+{
+    int64_t *most = malloc((size_t)axis->columns * sizeof *most);
+    if (most == NULL) {
+        canvas_starve(body);
+        return 0;
+    }
+    int64_t top = curve_columns(curve, axis, limit, most);
+    for (int column = 0; column < axis->columns; column++)
+        if (most[column] > 0) {
+            uint32_t height = (uint32_t)((__uint128_t)most[column] * 7 / (uint64_t)(top > 0 ? top : 1));
+            canvas_put(body, row, column, (struct style){ .ink = WORK_COPY }, LOWEST + height);
+        }
+    free(most);
+    return top;
+}
