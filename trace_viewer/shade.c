@@ -15,7 +15,9 @@ static uint8_t
 work_of_cell(const struct strip_cell *cell)
 {
     const struct span *span = cell->left != NULL ? cell->left : cell->right;
-    return span != NULL ? span->work : cell->tiny > 0 ? cell->work : cell->marks > 0 ? cell->mark_work : (uint8_t)WORK_NONE;
+    if (span != NULL)
+        return span->work;
+    return cell->tiny > 0 ? cell->work : cell->marks > 0 ? cell->mark_work : (uint8_t)WORK_NONE;
 }
 
 /* A shade for how much of the time so many lanes work; where none does what the first of them is in, a wait mostly. */
@@ -70,7 +72,8 @@ shade_piece(struct shading *shading, const struct axis *axis, int piece, const i
     add_busy(shading, axis, piece, lanes, count);
     strip_paint(&strip);
     for (int column = 0; column < part->width; column++)
-        put_share(shading->busy[column], axis->unit * (uint64_t)count, work_of_cell(&shading->cells[column]), part, column);
+        put_share(shading->busy[column], axis->unit * (uint64_t)count, work_of_cell(&shading->cells[column]), part,
+                  column);
 }
 
 void
