@@ -51,6 +51,7 @@ void      arrange_settle(struct view *view, const struct model *model);
 bool      arrange_work(struct view *view, const struct model *model);
 /* Another run's trace takes the old one's place. */
 void      arrange_use(struct arrange *arrange, const struct match_names *names);
-void      arrange_print(const struct view *view, const struct model *model, struct str *out); /* "  squeezed  filtered" */
+/* "  squeezed  filtered": for the title. */
+void      arrange_print(const struct view *view, const struct model *model, struct str *out);
 void      arrange_free(struct arrange *arrange);
 #endif

@@ -41,6 +41,7 @@ view_free(struct view *view)
     asking_free(&view->asking);
     arrange_free(&view->arrange);
     free(view->answer);
+    free(view->points);
     cast_close(view->cast);
     str_free(&view->done);
     view_init(view);
@@ -53,6 +54,16 @@ view_say(struct view *view, const char *format, ...)
     va_start(args, format);
     vsnprintf(view->message, sizeof view->message, format, args);
     va_end(args);
+}
+
+void
+view_do(struct view *view, bool typed, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(view->todo, sizeof view->todo, format, args);
+    va_end(args);
+    view->todo_typed = typed;
 }
 
 struct scale

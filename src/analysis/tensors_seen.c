@@ -111,6 +111,8 @@ add_arguments(const struct tensors *tensors, size_t seq, struct seen_tensor *out
             shape_of_storage(tensors, seq, &seen);
         }
         snprintf(seen.role, sizeof seen.role, "%s", numbers ? "the message" : kind->arg_name[i]);
+        if (!numbers && seen.name[0] == '\0')
+            tensors_storage_name(tensors, seen.storage, seq, seen.name);
         count = add_seen(out, count, &seen);
     }
     return count;
@@ -196,6 +198,16 @@ add_peer(struct seen_tensor *out, size_t count, size_t room, const struct seen_t
     return count + 1;
 }
 
+/* Before it is read what it says. */
+static bool
+is_known_peer(const struct seen_tensor *peers, size_t count, const struct trace_event *event)
+{
+    for (size_t i = 0; i < count; i++)
+        if (peers[i].rank == event->rank && (event->rank >= 0 || peers[i].device == event->device))
+            return true;
+    return false;
+}
+
 static size_t
 peers_by_name(const struct tensors *tensors, const struct seen_tensor *tensor, size_t seq, struct seen_tensor *out,
               size_t room)
@@ -208,7 +220,8 @@ peers_by_name(const struct tensors *tensors, const struct seen_tensor *tensor, s
     size_t place = list_place(list, seq);
     for (size_t i = place; i-- > 0 && place - i < PEERS_LOOKED_AT;) {
         struct seen_tensor seen;
-        if (seen_at(tensors, list->seqs[i], &seen) && strcmp(seen.name, tensor->name) == 0)
+        if (!is_known_peer(out, count, trace_event(tensors->trace, list->seqs[i])) &&
+            seen_at(tensors, list->seqs[i], &seen))
             count = add_peer(out, count, room, &seen);
     }
     return count;

@@ -135,6 +135,12 @@ like(pane('views', 'Tensor', event('views', qr/ op end .*op=add/), '', '--ascii'
 my $odd = rest(pane('views', 'Tensor', event('views', qr/ op end .*op=mul/)));
 like($odd, qr/min -2 mean -0\.5 max 1 nan 1 inf 1/, 'nan and inf are counted, and are in no mean');
 like($odd, qr/ 1 +nan +inf +-2$/m, 'and shown');
+my $at = event('views', qr/ op end .*op=mul/);
+like(pane('views', 'Tensor', $at, '<Right><Right>'), qr/^ \[1\] = nan *$/m, 'Right goes from value to value');
+like(pane('views', 'Tensor', $at, '<Right><Right><Right><Right><Left><Left><Left>'), qr/^ \[0\] = 1 *$/m, 'Left back');
+like(pane('views', 'Tensor', $at, '<Enter>'), qr/^\S? ?\S? \d+ memory\.snapshot /m, 'Enter goes to the snapshot that they are from');
+like(pane('ddp', 'Tensor', event('ddp', qr/optim\.step end r1 /), '%<Right>'), qr/^ \[0, 0\] = 0\.8\d* *\n.*^\+>-20%/ms,
+    '% shows by how much they changed, the cursor all digits');
 my $wide = rest(pane('views', 'Tensor', event('views', qr/ op end .*op=add.*bytes=12000/, -1)));
 like($wide, qr/float32 \[3000\]/, 'a tensor too large for a snapshot has its shape');
 like($wide, qr/kept: first and last 32/, 'it is said what is kept of it');
