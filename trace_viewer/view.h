@@ -32,8 +32,9 @@ enum pane {
     PANE_COUNT
 };
 
-/* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be. */
-struct pane_look { int scroll, line, element; bool percent; }; /* the last two: a tensor's value, from 1; its change */
+/* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be; what is folded, a bit each,
+ * by the pane's own numbers; of a tensor the value, from 1, and whether its change is shown. */
+struct pane_look { int scroll, line; uint64_t folded[4]; int element; bool percent; };
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
