@@ -493,6 +493,6 @@ enter(struct model *model, struct view *view, int row)
     view->panes[PANE_RING].line = 0;
 }
 
-const struct pane_kind ring_pane = { .name = "Ring", .least_columns = 28, .compares = true, .of_state = true, .tells = "comm c10d",
-                                     .concern = concern,
-                                     .draw = draw, .rows = rows, .enter = enter };
+const struct pane_kind ring_pane = { .name = "Ring", .least_columns = 28, .compares = true, .of_state = true,
+                                     .tells = "comm c10d", .concern = concern, .draw = draw, .rows = rows,
+                                     .enter = enter };
