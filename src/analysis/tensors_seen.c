@@ -118,18 +118,18 @@ add_arguments(const struct tensors *tensors, size_t seq, struct seen_tensor *out
     return count;
 }
 
-/* What a message carries is told within the hop that sends it. */
+/* What a message carries is told on its lane before the hop that sends it. */
 static size_t
-add_message(const struct tensors *tensors, size_t begin, size_t seq, struct seen_tensor *out, size_t count)
+add_message(const struct tensors *tensors, size_t begin, struct seen_tensor *out, size_t count)
 {
     const struct trace_event *hop = trace_event(tensors->trace, begin);
     if (strcmp(trace_kind(tensors->trace, hop->kind)->name, "comm.hop") != 0)
         return count;
-    for (size_t at = begin + 1; at <= seq && at < begin + MESSAGE_WITHIN; at++) {
+    for (size_t at = begin; at-- > 0 && at + MESSAGE_WITHIN > begin;) {
         const struct trace_event *event = trace_event(tensors->trace, at);
-        if (event->lane == hop->lane)
-            return strcmp(trace_kind(tensors->trace, event->kind)->name, "comm.numbers") == 0
-                       ? add_arguments(tensors, at, out, count) : count;
+        const char               *kind  = trace_kind(tensors->trace, event->kind)->name;
+        if (event->lane == hop->lane && strncmp(kind, "memory.", 7) != 0)
+            return strcmp(kind, "comm.numbers") == 0 ? add_arguments(tensors, at, out, count) : count;
     }
     return count;
 }
@@ -139,8 +139,8 @@ own_tensors(const struct tensors *tensors, size_t seq, struct seen_tensor *out)
 {
     const struct trace_event *event = trace_event(tensors->trace, seq);
     size_t begin = event->phase == PHASE_END ? trace_partner(tensors->trace, seq) : SIZE_MAX, count = 0;
-    if (begin != SIZE_MAX)
-        count = add_message(tensors, begin, seq, out, count);
+    if (event->phase != PHASE_INSTANT)
+        count = add_message(tensors, begin != SIZE_MAX ? begin : seq, out, count);
     count = add_group(tensors, seq, out, count);
     if (begin != SIZE_MAX)
         count = add_group(tensors, begin, out, count);
