@@ -122,7 +122,7 @@ find_say(const struct find *find, struct str *out)
 {
     if (find->word[0] == '\0')
         return;
-    str_addf(out, "%s, labels, names, texts, lanes", find->match != NULL ? "of that kind, in kinds" : "in kinds");
+    str_add(out, find->match != NULL ? "that kind, and the word" : "in labels, kinds, names, texts, lanes");
 }
 
 /* ---- words ---- */
