@@ -372,7 +372,7 @@ struct peers {
     uint32_t             hash[PEERS];
     bool                 known[PEERS];
     int                  count;
-    int64_t              compared, differ; /* values that are known of all, or of two at least; those that are not equal */
+    int64_t              compared, differ; /* values that are known of two at least; those that are not equal */
     bool                 whole;            /* all values of all of them are known */
 };
 
