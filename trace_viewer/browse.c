@@ -38,6 +38,22 @@ stand_at_record_edge(struct model *model, struct view *view, const struct move *
         view_say(view, "%s", edge);
 }
 
+static void
+say_line(struct view *view, struct str *told)
+{
+    const char *text = str_text(told);
+    view_say(view, "%.*s", (int)strcspn(text, "\n"), text);
+    str_free(told);
+}
+
+static void
+say_stop(const struct model *model, struct view *view, const struct breakpoint *point)
+{
+    struct str told = { 0 };
+    breaks_print_stop(point, model->trace, view->cursor, &told);
+    say_line(view, &told);
+}
+
 /* A stop that a question keeps back, one that was put off, is passed by. */
 static bool
 move_passes_hidden(const struct model *model, struct view *view, struct move *move)
@@ -72,7 +88,7 @@ browse_on(struct model *model, struct view *view)
     else if (result == MOVE_AT_EDGE)
         stand_at_record_edge(model, view, move);
     else if (browse_move(model, view, move->at) && move->stopped_by != NULL)
-        view_say(view, "stopped by %d: %.200s", move->stopped_by->number, match_text(move->stopped_by->match));
+        say_stop(model, view, move->stopped_by);
     move_end(move);
     return false;
 }
@@ -91,14 +107,6 @@ browse_pause(struct model *model, struct view *view)
 }
 
 static void
-say_line(struct view *view, struct str *told)
-{
-    const char *text = str_text(told);
-    view_say(view, "%.*s", (int)strcspn(text, "\n"), text);
-    str_free(told);
-}
-
-static void
 start(struct model *model, struct view *view, const struct command_line *line)
 {
     struct str told = { 0 };
@@ -111,34 +119,14 @@ start(struct model *model, struct view *view, const struct command_line *line)
     str_free(&told);
 }
 
-/* The lines of the list in one, as there is room for one. */
-static void
-say_breaks(struct view *view)
-{
-    struct str told = { 0 };
-    breaks_list(&view->rules.breaks, &told);
-    for (size_t i = 0; str_ok(&told) && i + 1 < told.len; i++)
-        if (told.text[i] == '\n')
-            told.text[i] = '|';
-    if (view->rules.breaks.count == 0)
-        view_say(view, "no breakpoints; b makes one");
-    else
-        say_line(view, &told);
-    str_free(&told);
-}
-
 static void
 set_rule(struct model *model, struct view *view, const struct command_line *line)
 {
     struct str told = { 0 };
     if (line->command == CMD_show)
         move_show(&view->rules, line->rest, &told);
-    else if (line->command == CMD_break)
-        breaks_add(&view->rules.breaks, model->trace, view->cursor, line->rest, &told);
-    else if (breaks_delete(&view->rules.breaks, line->count))
+    else if (breaks_command(&view->rules.breaks, model->trace, view->cursor, line, &told) && told.len == 0)
         str_addf(&told, "breakpoint %lld is gone\n", (long long)line->count);
-    else
-        str_addf(&told, "there is no breakpoint %lld\n", (long long)line->count);
     say_line(view, &told);
 }
 
@@ -162,17 +150,16 @@ browse(struct model *model, struct view *view, const struct command_line *line)
         start(model, view, line);
         return;
     }
+    if (breaks_takes(line->command)) {
+        set_rule(model, view, line);
+        return;
+    }
     switch (line->command) {
-    case CMD_break:
-    case CMD_delete:
     case CMD_show:
         set_rule(model, view, line);
         break;
     case CMD_goto:
         go_to(model, view, line->count);
-        break;
-    case CMD_info:
-        say_breaks(view);
         break;
     default:
         view_say(view, "%s needs the running engine: ringside step LESSON.lua", command_info(line->command)->name);

@@ -4,6 +4,7 @@
 
 #include "answering.h"
 #include "base/vec.h"
+#include "chooser.h"
 #include "complete.h"
 #include "keys.h"
 #include "look.h"
@@ -34,14 +35,6 @@ typed_key(struct driver *driver, const char *key)
     }
 }
 
-/* The ranks there are, as a choice to be typed. */
-static void
-offer_ranks(struct driver *driver)
-{
-    struct prompt *prompt = &driver->view->prompt;
-    complete_ranks(driver->model, prompt->offers, sizeof prompt->offers);
-}
-
 /* A command by its key: with the count that was typed, or asking for what it needs. */
 static void
 command_key(struct driver *driver, int command)
@@ -49,8 +42,8 @@ command_key(struct driver *driver, int command)
     const struct command_info *info = command_info(command);
     char line[64];
     bool required = (info->args[0] != '\0' && info->args[0] != '[') || command == CMD_filter;
-    if (command == CMD_info) {
-        drive_line(driver, "info breaks");
+    if (command == CMD_switch && driver->count == 0) {
+        chooser_open(driver->model, driver->view);
     } else if (command == CMD_mark || command == CMD_jump) {
         driver->half = command == CMD_mark ? HALF_MARK : HALF_JUMP;
         view_say(driver->view, command == CMD_mark ? "mark this event as: a letter" : "go to mark: its letter; ' back");
@@ -58,8 +51,6 @@ command_key(struct driver *driver, int command)
     } else if (required && (driver->count == 0 || strstr(info->args, "EXPR") != NULL)) {
         snprintf(line, sizeof line, "%s ", info->name);
         prompt_open(&driver->view->prompt, command == CMD_search ? "/" : line);
-        if (command == CMD_switch)
-            offer_ranks(driver);
     } else if (driver->count > 0 && info->args[0] != '\0' && command != CMD_break) {
         snprintf(line, sizeof line, "%s %lld", info->name, (long long)driver->count);
         drive_line(driver, line);
@@ -197,8 +188,24 @@ waits(struct driver *driver, const char *key, bool leaves)
     return true;
 }
 
-void
-drive_key(struct driver *driver, const char *key)
+/* What a pane has asked for. */
+static void
+carry_todo(struct driver *driver)
+{
+    struct view *view = driver->view;
+    char line[sizeof view->todo];
+    memcpy(line, view->todo, sizeof line);
+    view->todo[0] = '\0';
+    if (line[0] != '\0' && view->todo_typed) {
+        prompt_open(&view->prompt, ":");
+        prompt_replace(&view->prompt, 0, line);
+    } else if (line[0] != '\0') {
+        drive_line(driver, line);
+    }
+}
+
+static void
+act_on_key(struct driver *driver, const char *key)
 {
     struct view *view = driver->view;
     const char  *line;
@@ -223,9 +230,18 @@ drive_key(struct driver *driver, const char *key)
         half_key(driver, key);
     else if (driver->asks_to_leave && !leaves)
         leaving_key(driver, key);
+    else if (view->chooses && !leaves)
+        chooser_key(driver->model, view, key);
     else if (view->help && !leaves)
         help_key(driver, key, command);
     else if (!answering_key(view, driver->model, key) && !predict_key(view, driver->model, key) &&
              !counts(driver, key) && !pane_key(driver, key))
         act(driver, key);
+}
+
+void
+drive_key(struct driver *driver, const char *key)
+{
+    act_on_key(driver, key);
+    carry_todo(driver);
 }

@@ -10,6 +10,7 @@
 #include "look.h"
 #include "options.h"
 #include "place.h"
+#include "points.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ held_by_question(struct driver *driver, int command)
 }
 
 static void
-ask_engine(struct driver *driver, const char *line)
+ask_engine(struct driver *driver, int command, const char *line)
 {
     struct session *session = driver->session;
     if (session->waiting) {
@@ -41,20 +42,20 @@ ask_engine(struct driver *driver, const char *line)
         if (session_ask(session, go))
             drive_take_reply(driver);
     }
+    driver->breaks |= breaks_takes(command);
     if (session_ask(session, line))
         driver->view->run = RUN_RUNNING;
     else
         drive_take_reply(driver);
 }
 
-/* Looking is the viewer's, also with an engine; only `info breaks` asks for what the engine knows. `set` is both. */
+/* Looking is the viewer's, also with an engine. `set` is both. */
 static bool
 is_looking(const struct command_line *line)
 {
     if ((command_info(line->command)->scope & SCOPE_VIEWER) != 0 || line->command == CMD_where)
         return true;
-    return (line->command == CMD_info && strncmp(line->rest, "br", 2) != 0) ||
-           (line->command == CMD_set && options_own(line->rest));
+    return line->command == CMD_info || (line->command == CMD_set && options_own(line->rest));
 }
 
 /* A place that is no event's number becomes one: engine and record know nothing else. */
@@ -128,7 +129,7 @@ carry_out(struct driver *driver, const struct command_line *line, const char *te
     } else if (is_looking(line)) {
         look(driver->model, view, line);
     } else if (driver->session != NULL && driver->session->fd >= 0) {
-        ask_engine(driver, text);
+        ask_engine(driver, line->command, text);
     } else {
         browse(driver->model, view, line);
     }
@@ -251,6 +252,8 @@ drive_take_reply(struct driver *driver)
     if (there)
         take_reply_text(view, &reply.text);
     reply_free(&reply);
+    if (driver->breaks)
+        points_ask(view, driver->session);
 }
 
 /* What a question keeps back that was put off is passed by. */
@@ -263,7 +266,7 @@ drive_past_hidden(struct driver *driver)
     view_veil(view, driver->model);
     if (goes_on && view->run == RUN_PAUSED && view->cursor != NO_EVENT && view->veil.draws &&
         veil_hides(&view->veil, driver->model, view->cursor))
-        ask_engine(driver, command_info(command)->name);
+        ask_engine(driver, command, command_info(command)->name);
 }
 
 /* Between two of its slices the session looks whether this has come; its answer to the command under way follows. */

@@ -4,6 +4,7 @@
 
 #include "answering.h"
 #include "base/str.h"
+#include "chooser.h"
 #include "glyph.h"
 #include "keys.h"
 #include "frame_marks.h"
@@ -290,6 +291,8 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
         minimap_draw(model, view, &part[1], capabilities);
     marks_draw(&scene, &layout, canvas);
     draw_lanes(&scene, &part[2]);
+    if (view->chooses)
+        chooser_draw(&scene, &part[2]);
     draw_title(model, view, canvas); /* it says how exact the timeline is */
     panes_draw(&scene, &layout, canvas);
     bool next = draw_event_line(model, view, &part[3]);

@@ -1,6 +1,7 @@
 /* Panes: which has the keys, which is open, how far they are scrolled; and the list of keys. */
 #include "look_internal.h"
 
+#include "base/vec.h"
 #include "keys.h"
 #include "layout.h"
 #include "rows.h"
@@ -141,14 +142,32 @@ inspect(struct view *view, struct model *model, const struct command_line *line)
         view_say(view, "the pane follows the event again");
 }
 
-/* info: memory, buckets, tensors, tasks and locks are panes. */
+/* info: breaks, memory, buckets, tensors, tasks and locks are panes. */
 static void
 show_info(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
-    view->chosen = line->rest[0] == 'm' ? PANE_MEMORY
-                 : strncmp(line->rest, "te", 2) == 0 ? PANE_TENSOR
-                 : strncmp(line->rest, "bu", 2) == 0 ? PANE_BUCKETS : PANE_TASKS;
+    static const struct { const char *word; enum pane pane; } panes[] = {
+        { "memory", PANE_MEMORY }, { "tensor", PANE_TENSOR }, { "buckets", PANE_BUCKETS }, { "breaks", PANE_BREAKS },
+    };
+    view->chosen = PANE_TASKS;
+    for (size_t i = 0; i < countof(panes); i++)
+        if (strncmp(line->rest, panes[i].word, 2) == 0)
+            view->chosen = panes[i].pane;
+}
+
+/* B: the breakpoints have the keys; again: the timeline has. */
+static void
+points(struct view *view, struct model *model, const struct command_line *line)
+{
+    (void)line;
+    struct layout layout = layout_now(view, model);
+    bool open = view->focus == PANE_BREAKS;
+    view->focus = open ? PANE_TIMELINE : PANE_BREAKS;
+    if (open && view->chosen == PANE_BREAKS)
+        view->chosen = PANE_TIMELINE;
+    if (!open && layout_slot(&layout, PANE_BREAKS) == NULL)
+        view->chosen = PANE_BREAKS;
 }
 
 static void
@@ -229,6 +248,7 @@ const struct look_rule look_pane_rules[] = {
     { CMD_pane, give_pane },
     { CMD_inspect, inspect },
     { CMD_info, show_info },
+    { CMD_points, points },
     { CMD_rpane, rpane },
     { CMD_lane_up, lane_up },
     { CMD_lane_down, lane_down },

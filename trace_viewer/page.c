@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { CHOSEN = 0x25ba };
+
 static void
 end_line(struct page *page, size_t at, size_t event, struct style style)
 {
@@ -124,7 +126,9 @@ draw_line(const struct page *page, const struct page_line *line, bool chosen, st
         if (cell != NULL && cell->code != 0)
             canvas_put(&body, 0, i, head, cell->code);
     }
-    if (line->mark != 0)
+    if (chosen)
+        canvas_put(canvas, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, CHOSEN);
+    else if (line->mark != 0)
         canvas_put(canvas, row, 0, (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, line->mark);
 }
 

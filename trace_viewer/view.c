@@ -41,6 +41,7 @@ view_free(struct view *view)
     asking_free(&view->asking);
     arrange_free(&view->arrange);
     free(view->answer);
+    free(view->points);
     cast_close(view->cast);
     str_free(&view->done);
     view_init(view);
@@ -53,6 +54,16 @@ view_say(struct view *view, const char *format, ...)
     va_start(args, format);
     vsnprintf(view->message, sizeof view->message, format, args);
     va_end(args);
+}
+
+void
+view_do(struct view *view, bool typed, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vsnprintf(view->todo, sizeof view->todo, format, args);
+    va_end(args);
+    view->todo_typed = typed;
 }
 
 struct scale
@@ -83,7 +94,8 @@ view_goto(struct view *view, const struct model *model, size_t seq)
     return there;
 }
 
-/* The longest of the lane's first outermost forwards, and its backward if it follows: a stage that was refused is short. */
+/* The longest of the lane's first outermost forwards, and its backward if it follows: a stage that was refused is
+ * short. */
 static uint64_t
 step_length(const struct model *model, size_t lane)
 {

@@ -32,8 +32,9 @@ enum pane {
     PANE_COUNT
 };
 
-/* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be. */
-struct pane_look { int scroll, line, element; bool percent; }; /* the last two: a tensor's value, from 1; its change */
+/* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be; what is folded, a bit each,
+ * by the pane's own numbers; of a tensor the value, from 1, and whether its change is shown. */
+struct pane_look { int scroll, line; uint64_t folded[4]; int element; bool percent; };
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
@@ -75,6 +76,11 @@ struct view {
     struct str     done;               /* the commands so far, a line each */
     struct prompt  prompt;             /* what is being typed */
     char           message[512];       /* the line above the keys */
+    char           todo[640];          /* a command that a pane asks for; "" none */
+    bool           todo_typed;         /* it is typed for the person, who finishes it */
+    bool           chooses;            /* the list of ranks, of which one runs first, is open; its line */
+    int            choice;
+    char          *points;             /* a session's breakpoints as it told them, in lines; owned, NULL not yet */
     char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
@@ -86,10 +92,13 @@ void view_use(struct view *view, const struct trace *trace);
 void view_answer(struct view *view, const char *text);
 void view_say(struct view *view, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/* A command to be carried out, or typed at the prompt, once the key is done. */
+void view_do(struct view *view, bool typed, const char *format, ...) __attribute__((format(printf, 3, 4)));
+
 /* The window in time for a timeline of that many columns; with unit 0 the whole trace. */
 struct scale view_scale(const struct view *view, const struct model *model, int columns);
-/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. false:
- * a question comes before it, and there one stands. */
+/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle.
+ * false: a question comes before it, and there one stands. */
 bool view_goto(struct view *view, const struct model *model, size_t seq);
 /* A zoom in which the first whole step of the lesson, forward and backward, can be read. */
 void view_zoom_to_step(struct view *view, const struct model *model);

@@ -4,6 +4,7 @@
 #include "cli/session.h"
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static bool
 open_folder(struct session *session, char *why, size_t why_size)
@@ -23,7 +24,8 @@ open_folder(struct session *session, char *why, size_t why_size)
 bool
 session_open(struct session *session, const struct session_engine *engine, char *why, size_t why_size)
 {
-    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = engine->watched, .death = -1 };
+    *session = (struct session){ .engine = *engine, .reader = { .fd = -1 }, .viewer = engine->watched,
+                                 .words = -1, .death = -1 };
     if (!open_folder(session, why, why_size))
         return false;
     if (!session_run_begin(session)) {
@@ -45,6 +47,8 @@ session_close(struct session *session)
     session_runs_free(session);
     runtime_folder_remove(&session->folder);
     breaks_free(&session->rules.breaks);
+    if (session->words >= 0)
+        close(session->words);
 }
 
 const char *

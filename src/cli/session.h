@@ -62,6 +62,7 @@ struct session {
     struct control_reader reader;         /* fd -1: no engine */
     int                   viewer;         /* its connection: who waits for the engine must see it close; -1: none */
     bool                  ended, died;
+    int                   words;          /* a nameless file: what the engine wrote to stderr beside a viewer; -1 none */
     int                   death;          /* how the engine that died ended, as waitpid says; -1: it has not been seen */
     bool                  starved;        /* there was no memory for what the engine said, or for its record */
     int                   status;         /* the run's exit status once it ended */
@@ -85,7 +86,9 @@ const char *session_state_name(const struct session *session);   /* paused, fini
  * message, which is "" when the trace does not say. */
 struct session_failure { const char *kind, *message; int rank; uint32_t line; };
 struct session_failure session_failure(const struct session *session);
-/* "engine gone (signal 9) after event 31207", of one that died. */
+/* The last line that the engine wrote to stderr, "" none; of a viewer's session alone. */
+void session_last_words(const struct session *session, char *line, size_t room);
+/* "engine gone (signal 9) after event 31207", of one that died, and its last words. */
 void session_print_death(const struct session *session, struct str *out);
 /* The exit status of an engine that died, if it is an error that the engine has told itself; 0: nobody has told. */
 int session_told_status(struct session *session);

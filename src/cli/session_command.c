@@ -26,6 +26,11 @@ session_command(struct session *session, const char *line, struct str *out)
         return true;
     case CMD_break:
     case CMD_delete:
+    case CMD_enable:
+    case CMD_disable:
+    case CMD_once:
+    case CMD_ignore:
+    case CMD_condition:
     case CMD_info:
     case CMD_show:
     case CMD_where:

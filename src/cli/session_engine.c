@@ -16,6 +16,7 @@
 #include <unistd.h>
 #ifdef __linux__
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/sendfile.h>
 #endif
@@ -62,6 +63,44 @@ session_told_status(struct session *session)
     return told ? WEXITSTATUS(session->death) : 0;
 }
 
+/* A viewer's screen is no place for them: they are kept. */
+static void
+keep_words(struct session *session)
+{
+    if (session->words >= 0)
+        close(session->words);
+    session->words = -1;
+#ifdef __linux__
+    if (session->engine.watched >= 0)
+        session->words = memfd_create("words", MFD_CLOEXEC);
+#endif
+}
+
+/* Whoever waits for the viewer reads why there will be none. */
+static void
+tell_words(const struct session *session)
+{
+    char    text[4096];
+    ssize_t count = session->words >= 0 ? pread(session->words, text, sizeof text, 0) : 0;
+    if (count > 0)
+        fwrite(text, 1, (size_t)count, stderr);
+}
+
+void
+session_last_words(const struct session *session, char *line, size_t room)
+{
+    char    text[1024];
+    off_t   end  = session->words >= 0 ? lseek(session->words, 0, SEEK_END) : 0;
+    off_t   from = end > (off_t)sizeof text - 1 ? end - (off_t)(sizeof text - 1) : 0;
+    ssize_t count = end > 0 ? pread(session->words, text, sizeof text - 1, from) : 0;
+    text[count > 0 ? count : 0] = '\0';
+    for (size_t length = strlen(text); length > 0 && (text[length - 1] == '\n' || text[length - 1] == ' ');)
+        text[--length] = '\0';
+    const char *newline = strrchr(text, '\n'), *last = newline != NULL ? newline + 1 : text;
+    last += strncmp(last, "ringside: ", 10) == 0 ? 10 : 0;
+    snprintf(line, room, "%s", last);
+}
+
 void
 session_print_death(const struct session *session, struct str *out)
 {
@@ -71,7 +110,10 @@ session_print_death(const struct session *session, struct str *out)
                  WTERMSIG(session->death) == SIGABRT ? ", an assertion" : "");
     else if (session->death >= 0)
         str_addf(out, " (exit status %d)", WEXITSTATUS(session->death));
-    str_addf(out, " after event %" PRIu64 "\n", session->head);
+    str_addf(out, " after event %" PRIu64, session->head);
+    char words[200];
+    session_last_words(session, words, sizeof words);
+    str_addf(out, "%s%s\n", words[0] != '\0' ? ": " : "", words);
 }
 
 /* A run that ended has only its record to close, if somebody wants that: then it ends by itself once nobody asks. */
@@ -178,6 +220,8 @@ be_the_engine(struct session *session, int fd)
 #endif
     if (freopen("/dev/null", "r", stdin) == NULL || freopen("/dev/null", "w", stdout) == NULL)
         _exit(message(STATUS_USAGE, "cannot start the engine: %s", strerror(errno))); /* narration is in the trace */
+    if (session->words >= 0)
+        dup2(session->words, STDERR_FILENO);
     int status = session->engine.run(session->engine.context, fd, session->engine_path, session->edits,
                                      session->edit_count);
     fflush(NULL);
@@ -266,6 +310,7 @@ start_engine(struct session *session, bool replay, char *why, size_t why_size)
         return false;
     }
     name_engines_record(session, replay);
+    keep_words(session);
     fflush(NULL);
     session->child = fork();
     if (session->child == 0) {
@@ -280,6 +325,7 @@ start_engine(struct session *session, bool replay, char *why, size_t why_size)
     session->engine_head  = 0;
     if (session->child > 0 && hear_position(session))
         return true;
+    tell_words(session);
     if (session->death >= 0 && WIFEXITED(session->death)) /* its words, if it said nothing and ended by itself */
         session->status = WEXITSTATUS(session->death);
     snprintf(why, why_size, session->starved ? "out of memory" : "the lesson could not be started");

@@ -14,8 +14,12 @@ say_failure(const struct session *session, struct str *out)
 {
     struct session_failure failure = session_failure(session);
     str_addf(out, "the run has failed (exit status %d) at event %" PRIu64, session->status, session->cursor);
+    char words[200];
+    session_last_words(session, words, sizeof words);
     if (failure.kind[0] != '\0' && session->viewer >= 0)
         str_addf(out, ": %s: %.*s", failure.kind, (int)strcspn(failure.message, "\n"), failure.message);
+    else if (words[0] != '\0')
+        str_addf(out, ": %s", words);
     str_add(out, "\n");
 }
 
@@ -77,7 +81,7 @@ search_record(struct session *session, struct move *move, struct str *out)
     }
     session->cursor = move->at;
     if (move->stopped_by != NULL)
-        str_addf(out, "stopped by %d: %s\n", move->stopped_by->number, match_text(move->stopped_by->match));
+        breaks_print_stop(move->stopped_by, session->trace, session->cursor, out);
     say_question(session, move, out);
 }
 

@@ -77,7 +77,8 @@ for my $path (glob 'lessons/*.lua') {
     my ($name) = $path =~ m{([^/]+)\.lua$};
     my $trace  = folder() . "/$name.trace";
     is(ringside('run', '--quiet', '--trace', $trace, $path)->{status}, 0, "$name runs");
-    my @events = map { decode_json($_) } split /\n/, ringside('events', $trace, '--json')->{out};
+    my @events = map { /^(\d+) (\S+) (\S+)/ ? { seq => $1, kind => $2, phase => $3 } : () } split /\n/, ringside('events', $trace)->{out};
+    $events[ $$_{seq} ] = $_ for map { decode_json($_) } split /\n/, ringside('events', $trace, 'lesson', '--json')->{out};
     my ($keys, $told, $asks) = read_story($name, $trace, @events);
     my @frames = pictures($trace, '80x24', @$keys);
     my @words  = map { words($_) } @frames;

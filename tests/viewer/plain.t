@@ -41,7 +41,7 @@ like($held, qr/answer/, 'and is told why');
 
 my ($first, $second, $same) = told("$viewer $trace --plain --at $inside", 's', '', 'look');
 like($first, qr/^inside: backward > TBackward0$/m, 'what is open around the event is told');
-like($second, qr/^step: \d+ .*^changed: Tasks: r0 main +backward$/ms, 'what a step changed is told');
+like($second, qr/^step: \d+ .*^changed: Tasks: r0 main +runs +backward/ms, 'what a step changed is told');
 isnt($same, $second, 'an empty line repeats the last command');
 
 my (undef, $lanes, $rank, $tasks, $wrong, $unknown) = told("$viewer $trace --plain --at $inside",
