@@ -40,6 +40,24 @@ base_of(const struct scene *scene)
     return before != NO_EVENT && before < cursor ? before : NO_EVENT;
 }
 
+/* Those that have values come first: what a device has yet to write says little. */
+static void
+put_known_first(const struct scene *scene, struct subject *subject)
+{
+    struct seen_tensor known[TENSORS_OF_EVENT], rest[TENSORS_OF_EVENT];
+    int first = 0, behind = 0;
+    for (int i = 0; i < subject->count; i++) {
+        struct tensor_values values;
+        tensors_values(scene->model->tensors, &subject->seen[i], scene->view->cursor, &values);
+        if (values.count > 0)
+            known[first++] = subject->seen[i];
+        else
+            rest[behind++] = subject->seen[i];
+    }
+    memcpy(subject->seen, known, (size_t)first * sizeof *known);
+    memcpy(subject->seen + first, rest, (size_t)behind * sizeof *rest);
+}
+
 static bool
 find_tensors(const struct scene *scene, struct subject *subject)
 {
@@ -54,6 +72,7 @@ find_tensors(const struct scene *scene, struct subject *subject)
         if (!veil_hides(&scene->view->veil, model, subject->seen[i].told) &&
             !veil_hides(&scene->view->veil, model, subject->of))
             subject->seen[subject->count++] = subject->seen[i];
+    put_known_first(scene, subject);
     int line = scene->view->panes[PANE_TENSOR].line;
     subject->chosen = line < subject->count ? line : subject->count - 1;
     subject->base = base_of(scene);
@@ -353,7 +372,7 @@ struct peers {
     uint32_t             hash[PEERS];
     bool                 known[PEERS];
     int                  count;
-    int64_t              compared, differ; /* values that are known of all, or of two at least; those that are not equal */
+    int64_t              compared, differ; /* values that are known of two at least; those that are not equal */
     bool                 whole;            /* all values of all of them are known */
 };
 

@@ -118,18 +118,19 @@ add_arguments(const struct tensors *tensors, size_t seq, struct seen_tensor *out
     return count;
 }
 
-/* What a message carries is told within the hop that sends it. */
+/* What a message carries is told before the hop that sends it, and beside the memory that it leaves. */
 static size_t
-add_message(const struct tensors *tensors, size_t begin, size_t seq, struct seen_tensor *out, size_t count)
+add_message(const struct tensors *tensors, size_t begin, struct seen_tensor *out, size_t count)
 {
     const struct trace_event *hop = trace_event(tensors->trace, begin);
     if (strcmp(trace_kind(tensors->trace, hop->kind)->name, "comm.hop") != 0)
         return count;
-    for (size_t at = begin + 1; at <= seq && at < begin + MESSAGE_WITHIN; at++) {
+    for (size_t at = begin; at-- > 0 && begin - at < MESSAGE_WITHIN;) {
         const struct trace_event *event = trace_event(tensors->trace, at);
-        if (event->lane == hop->lane)
-            return strcmp(trace_kind(tensors->trace, event->kind)->name, "comm.numbers") == 0
-                       ? add_arguments(tensors, at, out, count) : count;
+        if (event->lane != hop->lane || telling_of(tensors, at)->told == TOLD_TENSOR)
+            continue;
+        return strcmp(trace_kind(tensors->trace, event->kind)->name, "comm.numbers") == 0
+                   ? add_arguments(tensors, at, out, count) : count;
     }
     return count;
 }
@@ -138,11 +139,11 @@ static size_t
 own_tensors(const struct tensors *tensors, size_t seq, struct seen_tensor *out)
 {
     const struct trace_event *event = trace_event(tensors->trace, seq);
-    size_t begin = event->phase == PHASE_END ? trace_partner(tensors->trace, seq) : SIZE_MAX, count = 0;
-    if (begin != SIZE_MAX)
-        count = add_message(tensors, begin, seq, out, count);
+    size_t begin = event->phase == PHASE_END ? trace_partner(tensors->trace, seq) : seq, count = 0;
+    if (begin != SIZE_MAX && event->phase != PHASE_INSTANT)
+        count = add_message(tensors, begin, out, count);
     count = add_group(tensors, seq, out, count);
-    if (begin != SIZE_MAX)
+    if (begin != SIZE_MAX && begin != seq)
         count = add_group(tensors, begin, out, count);
     return count > 0 && event->phase != PHASE_INSTANT ? count : add_arguments(tensors, seq, out, count);
 }

@@ -543,6 +543,7 @@ autograd_backward(struct task *me, struct tensor *const *tensors,
 {
     static const struct backward_options plain = { 0 };
     const struct backward_options *chosen = options != NULL ? options : &plain;
+    tensor_announce_all(me, tensors, count, "root");
     STAGE(me, autograd_backward, count, chosen->keep_graph || chosen->create_graph);
     struct graph graph;
     if (task_failed(me) || !graph_init(me, &graph, chosen))
