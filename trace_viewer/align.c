@@ -111,10 +111,12 @@ find_last(struct align *align)
 {
     uint64_t latest = 0, second = 0;
     int      found = 0;
+    align->first = UINT64_MAX;
     for (size_t i = 0; i < align->count; i++) {
         if (!align->ranks[i].found)
             continue;
         uint64_t at = align->ranks[i].arrival + align_shift(align, (int)i);
+        align->first = at < align->first ? at : align->first;
         if (found++ == 0 || at > latest) {
             second = latest;
             latest = at;
@@ -188,11 +190,7 @@ align_shift(const struct align *align, int rank)
 uint64_t
 align_most(const struct align *align)
 {
-    uint64_t late;
-    for (size_t i = 0; i < align->count; i++)
-        if (align_late(align, (int)i, &late))
-            return align->late - align->early;
-    return 0;
+    return align->count > 0 && align->late > align->early ? align->late - align->early : 0;
 }
 
 bool
@@ -201,6 +199,8 @@ align_late(const struct align *align, int rank, uint64_t *late)
     if (rank < 0 || (size_t)rank >= align->count || !align->ranks[rank].found)
         return false;
     *late = align->ranks[rank].anchor - align->early;
+    if (align->by == ALIGN_COLLECTIVE)
+        *late = align->ranks[rank].arrival + align_shift(align, rank) - align->first;
     return true;
 }
 

@@ -18,6 +18,7 @@ struct align {
     struct aligned_rank *ranks;
     size_t               count, room;
     uint64_t             early, late; /* the first anchor and the last: that rank is not moved */
+    uint64_t             first;       /* when the first arrives, as it is shown */
     int                  last;        /* the rank that came last to the collective; -1 none, or none alone */
     size_t               cursor;      /* as of this event */
     size_t               seen;
@@ -29,7 +30,8 @@ struct align {
 void     align_settle(struct align *align, const struct model *model, size_t cursor);
 uint64_t align_shift(const struct align *align, int rank);                /* ps by which its times are shown later */
 uint64_t align_most(const struct align *align);                           /* of any rank */
-/* By how much the rank's own clock was behind the first one's; false: it was not there. */
+/* By how much it came to the iteration behind the first one; to a collective, by the clock on which all end together.
+ * false: it was not there. */
 bool     align_late(const struct align *align, int rank, uint64_t *late);
 void     align_free(struct align *align);
 #endif

@@ -15,8 +15,8 @@ struct match_names; struct model; struct str; struct view;
 enum flows_shown { FLOWS_SELECTION, FLOWS_ITERATION, FLOWS_ALL, FLOWS_OFF };
 enum curves_shown { CURVES_BY_SIZE, CURVES_ON, CURVES_OFF };
 
-/* FOLD_NONE: levels where there are rows. FOLD_LEVELS: one row. FOLD_RANK: one row for all lanes of its rank. FOLD_OPEN:
- * never one row for its rank, nor for several. */
+/* FOLD_NONE: levels where there are rows. FOLD_LEVELS: one row. FOLD_RANK: one row for all lanes of its rank.
+ * FOLD_OPEN: never one row for its rank, nor for several. */
 enum fold { FOLD_NONE, FOLD_LEVELS, FOLD_RANK, FOLD_OPEN };
 
 enum { WINDOWS = 32 };
@@ -46,11 +46,12 @@ enum fold arrange_fold(const struct arrange *arrange, int lane);
 bool      arrange_set_fold(struct arrange *arrange, int lane, enum fold fold); /* false: no memory */
 /* What depends on where one stands is worked out anew: how ranks are aligned, which are alike. */
 void      arrange_settle(struct view *view, const struct model *model);
-/* A slice of what is looked for over the whole trace: lanes that match the filter, curves; `working`: there is more. true:
- * it is all known now, and was not before, so a frame may look otherwise. */
+/* A slice of what is looked for over the whole trace: lanes that match the filter, curves; `working`: there is more.
+ * true: it is all known now, and was not before, so a frame may look otherwise. */
 bool      arrange_work(struct view *view, const struct model *model);
 /* Another run's trace takes the old one's place. */
 void      arrange_use(struct arrange *arrange, const struct match_names *names);
-void      arrange_print(const struct view *view, const struct model *model, struct str *out); /* "  squeezed  filtered" */
+/* "  squeezed  filtered": for the title. */
+void      arrange_print(const struct view *view, const struct model *model, struct str *out);
 void      arrange_free(struct arrange *arrange);
 #endif

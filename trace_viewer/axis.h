@@ -1,6 +1,6 @@
 /* Time on the screen: a row of columns, in pieces. Without squeezing there is one piece; squeezed, a stretch in which
- * nobody works becomes a gap of two columns. Times are as they are shown: with the rank's shift. Order of use: axis_plain,
- * or squeeze_axis of squeeze.h; then axis_column and axis_time, or axis_scale for each piece that is drawn. */
+ * nobody works becomes a gap of two columns. Times are as they are shown: with the rank's shift. Order of use:
+ * axis_plain, or squeeze_axis of squeeze.h; then axis_column and axis_time, or axis_scale for each piece drawn. */
 #ifndef VIEWER_AXIS_H
 #define VIEWER_AXIS_H
 #include <stdbool.h>

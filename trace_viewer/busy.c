@@ -50,7 +50,9 @@ add_stretch(const struct sums *sums, uint64_t from, uint64_t to, uint64_t busy)
         begin = begin > from ? begin : from;
         end = end < to ? end : to;
         uint64_t part = end > begin ? end - begin : 0;
-        uint64_t share = to - from == busy ? part : (uint64_t)((unsigned __int128)busy * part / (to > from ? to - from : 1));
+        uint64_t share = part;
+        if (to - from > busy)
+            share = (uint64_t)((unsigned __int128)busy * part / (to - from));
         sums->columns[column] += share > 0 ? share : 1;
     }
 }
@@ -60,11 +62,11 @@ static size_t
 add_nodes(const struct sums *sums, size_t lane, size_t i)
 {
     const struct index *index = sums->model->index;
-    size_t size = BLOCK;
+    size_t size = INDEX_BLOCK;
     int heights = index_heights(index, lane, 0), height = 0;
-    while (height + 1 < heights && i % (size * FAN) == 0)
-        height++, size *= FAN;
-    for (; height >= 0; height--, size /= FAN) {
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0)
+        height++, size *= INDEX_FAN;
+    for (; height >= 0; height--, size /= INDEX_FAN) {
         const struct node *node = index_node(index, lane, 0, height, i / size);
         if (node == NULL || node->last == STILL_OPEN || node->last < node->from || is_veiled(sums->veil, node))
             continue;
@@ -85,7 +87,7 @@ add_lane(const struct sums *sums, size_t lane)
     size_t count = index_spans(index, lane, 0);
     uint64_t to = scale_time(sums->scale, sums->scale->columns);
     for (size_t i = index_find_span(index, lane, 0, scale_time(sums->scale, 0)); i < count;) {
-        size_t done = i % BLOCK == 0 ? add_nodes(sums, lane, i) : 0;
+        size_t done = i % INDEX_BLOCK == 0 ? add_nodes(sums, lane, i) : 0;
         struct span span;
         i += done > 0 ? done : 1;
         if (done > 0 || !index_span(index, lane, 0, i - 1, &span))
@@ -129,11 +131,11 @@ static size_t
 touch_nodes(const struct sums *sums, size_t lane, size_t i, bool *columns)
 {
     const struct index *index = sums->model->index;
-    size_t size = BLOCK;
+    size_t size = INDEX_BLOCK;
     int heights = index_heights(index, lane, 0), height = 0;
-    while (height + 1 < heights && i % (size * FAN) == 0)
-        height++, size *= FAN;
-    for (; height >= 0; height--, size /= FAN) {
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0)
+        height++, size *= INDEX_FAN;
+    for (; height >= 0; height--, size /= INDEX_FAN) {
         const struct node *node = index_node(index, lane, 0, height, i / size);
         if (node == NULL || node->last == STILL_OPEN || node->last < node->from || is_veiled(sums->veil, node))
             continue;
@@ -154,7 +156,7 @@ touch_lane(const struct sums *sums, size_t lane, bool *columns)
     size_t count = index_spans(index, lane, 0);
     uint64_t to = scale_time(sums->scale, sums->scale->columns);
     for (size_t i = index_find_span(index, lane, 0, scale_time(sums->scale, 0)); i < count;) {
-        size_t done = i % BLOCK == 0 ? touch_nodes(sums, lane, i, columns) : 0;
+        size_t done = i % INDEX_BLOCK == 0 ? touch_nodes(sums, lane, i, columns) : 0;
         struct span span;
         i += done > 0 ? done : 1;
         if (done > 0 || !index_span(index, lane, 0, i - 1, &span))
@@ -192,11 +194,11 @@ lane_next(const struct model *model, const struct veil *veil, size_t lane, uint6
     size_t count = index_spans(index, lane, 0);
     struct span span;
     for (size_t i = index_find_span(index, lane, 0, time); i < count; i++) {
-        const struct node *node = i % BLOCK == 0 ? index_node(index, lane, 0, 0, i / BLOCK) : NULL;
+        const struct node *node = i % INDEX_BLOCK == 0 ? index_node(index, lane, 0, 0, i / INDEX_BLOCK) : NULL;
         if (node != NULL && node->from >= best)
             break;
         if (node != NULL && (node->works & ~(1u << WORK_WAIT)) == 0) {
-            i += BLOCK - 1;
+            i += INDEX_BLOCK - 1;
             continue;
         }
         if (!index_span(index, lane, 0, i, &span) || !works(model, veil, &span))

@@ -161,13 +161,16 @@ curves_work(struct curves *curves, const struct model *model)
 }
 
 void
-curve_name(const struct curve *curve, char *out, size_t size)
+curve_name(const struct curve *curve, bool whole, char *out, size_t size)
 {
     if (curve->kind == CURVE_MEMORY && curve->device >= 0)
         snprintf(out, size, "mem d%d", curve->device);
+    else if (curve->kind == CURVE_MEMORY)
+        snprintf(out, size, "mem cpu");
+    else if (curve->kind == CURVE_FLIGHT)
+        snprintf(out, size, whole ? "in flight" : "flight");
     else
-        snprintf(out, size, "%s", curve->kind == CURVE_MEMORY ? "mem cpu" : curve->kind == CURVE_FLIGHT ? "in flight"
-                                                                                                       : "collectives");
+        snprintf(out, size, whole ? "collectives" : "calls");
 }
 
 void

@@ -38,7 +38,7 @@ struct curves {
 };
 
 bool        curves_work(struct curves *curves, const struct model *model);  /* a slice; false: all events are in */
-void        curve_name(const struct curve *curve, char *out, size_t size);  /* "mem d0" */
+void        curve_name(const struct curve *curve, bool whole, char *out, size_t size);  /* "mem d0" */
 void        curve_print(const struct curve *curve, int64_t value, char *out, size_t size); /* "3.5KiB", "2" */
 /* The most in each column of the axis, up to `limit`; -1: nothing was recorded yet. Answers the largest of them. */
 int64_t     curve_columns(const struct curve *curve, const struct axis *axis, uint64_t limit, int64_t *out);

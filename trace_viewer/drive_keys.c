@@ -41,7 +41,7 @@ command_key(struct driver *driver, int command)
 {
     const struct command_info *info = command_info(command);
     char line[64];
-    bool required = info->args[0] != '\0' && info->args[0] != '[';
+    bool required = (info->args[0] != '\0' && info->args[0] != '[') || command == CMD_filter;
     if (command == CMD_switch && driver->count == 0) {
         chooser_open(driver->model, driver->view);
     } else if (command == CMD_mark || command == CMD_jump) {

@@ -1,6 +1,6 @@
-/* Which spans and lanes are shown: those for which a predicate holds. Spans are asked one by one as they are drawn; which
- * lanes have any is looked for in slices. Order of use: filter_set, filter_work until false, filter_shows,
- * filter_hides_lane; filter_free. */
+/* Which spans and lanes are shown: those for which a predicate holds. Spans are asked one by one as they are drawn;
+ * which lanes have any is looked for in slices. Order of use: filter_set, filter_work until false, filter_shows or
+ * filter_sieve, filter_hides_lane; filter_free. */
 #ifndef VIEWER_FILTER_H
 #define VIEWER_FILTER_H
 #include <stdbool.h>

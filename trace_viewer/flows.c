@@ -3,6 +3,7 @@
  * receiver's row stands on the receiver. Interface: flows_draw. */
 #include "flows.h"
 
+#include "base/vec.h"
 #include "moment.h"
 #include "trace/reader.h"
 #include "window.h"
@@ -151,10 +152,15 @@ add_window(struct routes *routes, bool iteration)
 
 /* ---- how ---- */
 
+/* Of another route: spans have hairlines and fills that look alike. */
 static bool
-is_line(uint32_t code)
+is_line(const struct cell *cell)
 {
-    return (code >= 0x2500 && code <= 0x253c && code != 0x254c) || code == HEAVY;
+    static const uint32_t codes[] = { VERTICAL, HORIZONTAL, CROSS, HEAVY, 0x250c, 0x2510, 0x2514, 0x2518 };
+    bool found = false;
+    for (size_t i = 0; i < countof(codes); i++)
+        found |= cell->code == codes[i];
+    return found && cell->style.ink == INK_ACCENT && cell->style.paper == INK_PLAIN;
 }
 
 /* A piece of a line: where spans are, their cells stay, with a tick where the line crosses. */
@@ -168,7 +174,7 @@ put_line(struct canvas *body, int row, int column, uint32_t code)
     if (cell->style.paper != INK_PLAIN && cell->code == ' ')
         canvas_put(body, row, column, (struct style){ .ink = INK_PLAIN, .paper = cell->style.paper, .attr = ATTR_BOLD },
                    code);
-    else if (cell->style.paper != INK_PLAIN || (cell->code != ' ' && !is_line(cell->code)))
+    else if (cell->style.paper != INK_PLAIN || (cell->code != ' ' && !is_line(cell)))
         canvas_put(body, row, column, (struct style){ cell->style.ink, cell->style.paper,
                                                       cell->style.attr | ATTR_BOLD }, cell->code);
     else
@@ -195,7 +201,7 @@ put_rank(struct canvas *body, int row, int column, int rank)
     snprintf(text, sizeof text, rank >= 0 ? "r%d" : "", rank);
     for (size_t i = 0; text[i] != '\0'; i++) {
         const struct cell *cell = canvas_at(body, row, column + (int)i);
-        if (cell != NULL && cell->style.paper == INK_PLAIN && (cell->code == ' ' || is_line(cell->code)))
+        if (cell != NULL && cell->style.paper == INK_PLAIN && (cell->code == ' ' || is_line(cell)))
             canvas_put(body, row, column + (int)i, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD },
                        (unsigned char)text[i]);
     }
@@ -243,7 +249,7 @@ static bool
 is_covered(const struct canvas *body, int row, int column)
 {
     const struct cell *cell = canvas_at(body, row, column);
-    return cell != NULL && (cell->style.paper != INK_PLAIN || (cell->code != ' ' && !is_line(cell->code)));
+    return cell != NULL && (cell->style.paper != INK_PLAIN || (cell->code != ' ' && !is_line(cell)));
 }
 
 /* Both ends in the window's time; one of them may be above or below the rows. */

@@ -79,6 +79,18 @@ draw_title(const struct model *model, const struct view *view, struct canvas *ca
     canvas_text(canvas, 0, column > 1 ? column + 2 : 1, style, where);
 }
 
+/* Its label, unless that only says the kind again. */
+static void
+print_more(const struct model *model, size_t seq, const char *name, struct str *out)
+{
+    enum { MOST = 24 };
+    struct str label = { 0 };
+    model_label(model, seq, &label);
+    if (label.len > 0 && label.len <= MOST && strstr(name, str_text(&label)) == NULL)
+        str_addf(out, " %s", str_text(&label));
+    str_free(&label);
+}
+
 /* What a step comes to, where that was recorded and no question keeps it back; "" it is not known. */
 static void
 print_next(const struct model *model, const struct view *view, struct str *out)
@@ -93,7 +105,9 @@ print_next(const struct model *model, const struct view *view, struct str *out)
             continue;
         const struct trace_event *event = trace_event(model->trace, seq);
         const char *name = model_kind(model, seq);
-        str_addf(out, "next: %s%s", name, event->phase == PHASE_END ? " end" : "");
+        str_addf(out, "next: %s", name);
+        print_more(model, seq, name, out);
+        str_add(out, event->phase == PHASE_END ? " end" : "");
         if (event->rank >= 0)
             str_addf(out, " r%d", event->rank);
         return;
@@ -237,6 +251,18 @@ draw_help(const struct view *view, struct canvas *canvas)
     keys_help(view, &body);
 }
 
+/* On a projector one lane, twice as high. */
+static void
+draw_lanes(const struct scene *scene, struct canvas *lanes)
+{
+    timeline_draw(scene->model, scene->view, lanes, scene->capabilities);
+    for (int column = 0; scene->view->teaches && lanes->height == 2 && column < lanes->width; column++) {
+        struct cell cell = *canvas_at(lanes, 0, column);
+        if (cell.code != 0)
+            canvas_put(lanes, 1, column, cell.style, cell.code);
+    }
+}
+
 void
 frame_draw(const struct model *model, const struct view *view, struct canvas *canvas,
            const struct capabilities *capabilities)
@@ -264,7 +290,7 @@ frame_draw(const struct model *model, const struct view *view, struct canvas *ca
     if (layout.minimap.height > 0)
         minimap_draw(model, view, &part[1], capabilities);
     marks_draw(&scene, &layout, canvas);
-    timeline_draw(model, view, &part[2], capabilities);
+    draw_lanes(&scene, &part[2]);
     if (view->chooses)
         chooser_draw(&scene, &part[2]);
     draw_title(model, view, canvas); /* it says how exact the timeline is */

@@ -136,11 +136,14 @@ draw_working(const struct scene *scene, struct canvas *body)
     str_free(&text);
 }
 
-/* Numbers that a question is about which was put off are a secret of every pane that shows them. */
+/* Numbers that a question is about which was put off are a secret of every pane that shows them; an event that it hides
+ * is one of all panes but of those that hold the lesson's words. */
 static bool
-draw_mask(const struct scene *scene, const struct pane_kind *kind, struct canvas *pane)
+draw_mask(const struct scene *scene, enum pane shown, struct canvas *pane)
 {
-    bool hidden = false;
+    const struct pane_kind *kind = pane_kind(shown);
+    bool words = shown == PANE_LESSON || shown == PANE_HINTS || shown == PANE_NOTES || shown == PANE_ANSWER;
+    bool hidden = !words && veil_hides(&scene->view->veil, scene->model, scene->view->cursor);
     for (const char *at = kind->tells != NULL ? kind->tells : ""; *at != '\0' && !hidden;) {
         char   name[64];
         size_t length = strcspn(at, " ");
@@ -157,7 +160,7 @@ draw_mask(const struct scene *scene, const struct pane_kind *kind, struct canvas
 void
 pane_draw_body(const struct scene *scene, enum pane pane, int skip, struct canvas *body)
 {
-    if (draw_mask(scene, pane_kind(pane), body))
+    if (draw_mask(scene, pane, body))
         return;
     const struct pane_kind *kind = pane_kind(pane);
     if (kind->of_state && scene->model->at != scene->view->cursor) {

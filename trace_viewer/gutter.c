@@ -126,8 +126,12 @@ draw_ranks(const struct model *model, const struct view *view, const struct rows
     if (unit->kind == ROW_ALIKE) {
         gutter_print_short(unit->apart, apart, sizeof apart);
         int length = snprintf(text, sizeof text, "r%d-r%d same +-%s", first, first + ranks - 1, apart);
+        if (length > room && unit->apart > 0)
+            length = snprintf(text, sizeof text, "r%d-r%d +-%s", first, first + ranks - 1, apart);
+        if (length > room || unit->apart == 0)
+            length = snprintf(text, sizeof text, "r%d-r%d same", first, first + ranks - 1);
         if (length > room)
-            snprintf(text, sizeof text, "r%d-r%d same", first, first + ranks - 1);
+            snprintf(text, sizeof text, "r%d-r%d", first, first + ranks - 1);
         canvas_cut(gutter, (struct stretch){ at, 1, room }, (struct style){ 0 }, text);
         return;
     }
@@ -185,7 +189,7 @@ gutter_draw(const struct model *model, const struct view *view, const struct row
         return gutter->width;
     if (row->kind == ROW_REST) {
         int end = draw_rest(model, rows, at, pane);
-        return end < gutter->width ? gutter->width : end + 1;
+        return end <= gutter->width ? gutter->width : end + 1;
     }
     const struct trace_lane_info *info = trace_lane_at(model->trace, (size_t)row->lane);
     const struct unit *unit = &rows->unit[row->unit];

@@ -202,14 +202,28 @@ add_hint(struct hint_list *list, const char *key, const char *word)
     return true;
 }
 
-/* The first key of a command, and what it does in a word. */
+/* The first of the shortest: "j", not "Down". */
+static void
+shortest(char keys[64])
+{
+    const char *best = keys;
+    for (const char *at = keys; *at != '\0'; at += strspn(at, " ")) {
+        if (strcspn(at, " ") < strcspn(best, " "))
+            best = at;
+        at += strcspn(at, " ");
+    }
+    memmove(keys, best, strlen(best) + 1);
+    keys[strcspn(keys, " ")] = '\0';
+}
+
+/* The shortest key of a command, and what it does in a word. */
 static void
 add_hints(struct hint_list *list, const struct view *view, const struct hint *hints)
 {
     for (; hints->word != NULL; hints++) {
         char keys[64];
         keys_of(view, hints->command, keys);
-        keys[strcspn(keys, " ")] = '\0';
+        shortest(keys);
         add_hint(list, keys, hints->word);
     }
 }

@@ -181,25 +181,35 @@ place_side(struct layout *layout, struct box side)
         add_slot(layout, PANE_SOURCE, (struct box){ side.row + upper, side.column, side.height - upper, side.width });
 }
 
-/* Below the timeline of a wide screen: panes, and the source at its foot where the side has no room for it. */
-static void
-place_below(struct layout *layout, const struct scene *scene, struct box band)
+/* The rows at the foot of a wide screen that go across all of it: a pane that takes them, or the source, where the side
+ * has no room for its lines. */
+static int
+foot_rows(const struct scene *scene, int rows, int side)
 {
-    int foot = layout_slot(layout, PANE_SOURCE) == NULL && band.height >= 2 * PANE_LEAST ? band.height / 2 : 0;
-    add_slot(layout, PANE_SOURCE, (struct box){ band.row + band.height - foot, band.column, foot, band.width });
-    band.height -= foot;
+    if (takes_band(scene))
+        return rows >= 2 * BAND_TAKEN ? most(BAND_TAKEN, rows / 2) : rows;
+    return side >= LISTING || rows < 2 * PANE_LEAST ? 0 : rows / 2;
+}
+
+/* Below the timeline of a wide screen: panes, and under them the source, if `foot` has rows. */
+static void
+place_below(struct layout *layout, const struct scene *scene, struct box band, struct box foot)
+{
+    add_slot(layout, PANE_SOURCE, foot);
+    band.height -= foot.height;
     place_grid(layout, scene, band);
 }
 
 /* One pane over the whole width; what a deep band has left above it goes to the others. */
 static void
-place_taken(struct layout *layout, const struct scene *scene, struct box band, bool wide)
+place_taken(struct layout *layout, const struct scene *scene, struct box band, struct box taken)
 {
-    int rest = wide && band.height >= 2 * BAND_TAKEN ? band.height - most(BAND_TAKEN, band.height / 2) : 0;
-    add_changing(layout, scene, (struct box){ band.row + rest, band.column, band.height - rest, band.width });
+    int rest = band.height - taken.height;
+    add_changing(layout, scene, taken);
     band.height = rest;
+    int foot = layout_slot(layout, PANE_SOURCE) == NULL && rest >= 2 * PANE_LEAST ? rest / 2 : 0;
     if (rest > 0)
-        place_below(layout, scene, band);
+        place_below(layout, scene, band, (struct box){ band.row + rest - foot, band.column, foot, band.width });
 }
 
 /* No room for panes side by side: the lesson's words below the lanes; where they are new, one lane stays. */
@@ -257,6 +267,19 @@ ruler_rows(const struct scene *scene, int height)
     return height >= MEASURE_FROM || (height >= PANES_FROM && scene->view->measure != NO_EVENT) ? 2 : 1;
 }
 
+/* For a projector: the cursor's lane, twice as high, the lesson's words, and below them the pane that follows. */
+static void
+place_teaching(struct layout *layout, const struct scene *scene, struct box room)
+{
+    int  lanes = room.height >= PANES_FROM - 4 ? 2 : 1, left = room.height - lanes;
+    bool alone = pane_open(scene) == PANE_LESSON || left < 2 * PANE_LEAST || stands_at(scene, "ask");
+    int  words = alone ? left : left / 2;
+    layout->timeline = (struct box){ room.row, 0, lanes, room.width };
+    add_slot(layout, PANE_LESSON, (struct box){ room.row + lanes, 0, words, room.width });
+    if (!alone)
+        add_changing(layout, scene, (struct box){ room.row + lanes + words, 0, left - words, room.width });
+}
+
 static void
 place_parts(struct layout *layout, const struct scene *scene, struct box room)
 {
@@ -265,10 +288,8 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
         place_words(layout, scene, room);
         return;
     }
-    if (side > 0) {
-        room.width -= side;
-        place_side(layout, (struct box){ room.row, room.width, room.height, side });
-    }
+    const struct box whole = room;
+    room.width -= side;
     layout->ruler   = (struct box){ room.row, 0, ruler_rows(scene, room.height), room.width };
     layout->minimap = (struct box){ room.row + layout->ruler.height, 0, 1, room.width };
     room.row    += layout->ruler.height + 1;
@@ -277,10 +298,14 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
     int  lanes = least(timeline_wanted(scene->model, scene->view), room.height - pane_rows(scene, room.height, wide));
     struct box band = { room.row + lanes, 0, room.height - lanes, room.width };
     layout->timeline = (struct box){ room.row, 0, lanes, room.width };
+    int foot = side > 0 ? foot_rows(scene, band.height, side) : 0;
+    if (side > 0)
+        place_side(layout, (struct box){ whole.row, room.width, whole.height - foot, side });
+    const struct box across = { band.row + band.height - foot, 0, foot, whole.width };
     if (takes_band(scene))
-        place_taken(layout, scene, band, side > 0);
+        place_taken(layout, scene, band, side > 0 ? across : band);
     else if (side > 0)
-        place_below(layout, scene, band);
+        place_below(layout, scene, band, across);
     else if (room.width < NARROW && stands_at(scene, "ask"))
         add_slot(layout, PANE_LESSON, band);
     else if (place_news(layout, scene, room, band))
@@ -310,7 +335,9 @@ layout_of(const struct scene *scene, int width, int height)
         layout.event.row = height - 3;
         layout.message.row = height - 2;
     }
-    if (scene->view->full)
+    if (scene->view->teaches && !scene->view->full)
+        place_teaching(&layout, scene, (struct box){ row, 0, rows, width });
+    else if (scene->view->full)
         place_full(&layout, scene, (struct box){ row, 0, rows, width });
     else
         place_parts(&layout, scene, (struct box){ row, 0, rows, width });

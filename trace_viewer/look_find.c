@@ -29,7 +29,7 @@ say_count(struct view *view, bool more)
     if (search->first)
         find_say(search->find, &through);
     view_say(view, "/%.200s  %zu/%zu%s%s%s%s", find_text(search->find), search->place, search->count, more ? "+" : "",
-             or_hidden(view), through.len > 0 ? "  " : "", str_text(&through));
+             through.len > 0 ? "  " : "", str_text(&through), or_hidden(view));
     str_free(&through);
 }
 

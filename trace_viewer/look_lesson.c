@@ -46,6 +46,20 @@ read_lesson(struct view *view, struct model *model, const struct command_line *l
 }
 
 static void
+layout(struct view *view, struct model *model, const struct command_line *line)
+{
+    (void)model;
+    bool teach = strcmp(line->rest, "teach") == 0;
+    if (!teach && strcmp(line->rest, "step") != 0) {
+        view_say(view, "layout takes step or teach");
+        return;
+    }
+    view->teaches = teach;
+    view->full    = false;
+    view->focus   = PANE_TIMELINE;
+}
+
+static void
 hint(struct view *view, struct model *model, const struct command_line *line)
 {
     (void)model;
@@ -72,6 +86,7 @@ const struct look_rule look_lesson_rules[] = {
     { CMD_later, later },
     { CMD_question, question },
     { CMD_reveal, reveal },
+    { CMD_layout, layout },
     { CMD_read, read_lesson },
     { CMD_hint, hint },
     { CMD_predict, predict },

@@ -237,17 +237,15 @@ static void
 align_by(struct view *view, const struct model *model, enum align_by by)
 {
     static const char *const said[] = {
-        "times as they were recorded", "ranks are aligned by the start of this iteration",
-        "ranks are aligned by the end of this collective",
+        "times as they were recorded",
+        "ranks are aligned by the start of this iteration; beside them how late each began",
+        "ranks are aligned by the end of this collective; beside them how late each came",
     };
     view->arrange.align.by = by;
     view->arrange.align.count = 0;
     align_settle(&view->arrange.align, model, view->cursor);
     window_follow_cursor(view, model);
-    if (by != ALIGN_WALL && align_most(&view->arrange.align) == 0)
-        view_say(view, "%s; they differ by nothing", said[by]);
-    else
-        view_say(view, "%s", said[by]);
+    view_say(view, "%s", said[by]);
 }
 
 static void

@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 enum {
-    TICK_MS = 100, SOON_MS = 4, KEYS_A_FRAME = 256,
-    STATE_SLICE = 1 << 17, LEARNED_A_FRAME = 1 << 16 /* events; some milliseconds */
+    TICK_MS = 100, SOON_MS = 4, KEYS_A_FRAME = 256, STATE_SLICE = 1 << 17,
+    LEARNED_A_FRAME = 1 << 16 /* events; some milliseconds */
 };
 
 static const int taken_signals[] = { SIGTERM, SIGHUP, SIGINT, SIGWINCH, SIGTSTP };
@@ -72,9 +72,8 @@ approach(struct driver *driver)
     return model_approach(driver->model, driver->view->cursor, driver->view->before, STATE_SLICE);
 }
 
-/* `spans`: how many may be looked at one by one; of what is more, the sum is drawn. */
 static bool
-show(struct driver *driver, struct term *term, size_t spans, bool *there)
+show(struct driver *driver, struct term *term, bool *there)
 {
     struct canvas canvas;
     int width, height;
@@ -88,7 +87,7 @@ show(struct driver *driver, struct term *term, size_t spans, bool *there)
         model_learn(driver->model, LEARNED_A_FRAME);
     view_veil(driver->view, driver->model);
     term_theme(term, driver->view->theme);
-    shelf_begin(driver->model->shelf, spans);
+    shelf_begin(driver->model->shelf, SHELF_HASTY);
     frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
     term_show(term, &canvas);
     film(driver->view, &canvas, term_capabilities(term));
@@ -138,13 +137,6 @@ take_keys(struct driver *driver, struct term *term, bool *any)
     return true;
 }
 
-/* The timeline may still be drawn better than it was. */
-static bool
-is_rough(const struct driver *driver)
-{
-    return !model_is_whole(driver->model) || shelf_is_rough(driver->model->shelf);
-}
-
 /* Not at all where there is something to work out (not `there`). `due`: a frame is to be drawn, and the line or the
  * pace holds it up. */
 static bool
@@ -155,7 +147,7 @@ wait_for_something(const struct driver *driver, bool there, bool due)
         return true;
     struct pollfd fds[2] = { { .fd = STDIN_FILENO, .events = POLLIN },
                              { .fd = live ? driver->session->fd : -1, .events = POLLIN } };
-    int wait = drive_is_busy(driver) || driver->view->arrange.working || !there ? 0 : due ? SOON_MS : TICK_MS;
+    int wait = drive_is_busy(driver) || driver->view->arrange.working ? 0 : due ? SOON_MS : there ? TICK_MS : 0;
     int ready = poll(fds, live ? 2 : 1, wait);
     return ready > 0 && live && fds[1].revents != 0;
 }
@@ -184,25 +176,48 @@ take_growth(struct driver *driver)
     return grown;
 }
 
-/* Nobody asks for anything: a slice of what is still to be worked out. true: there is something new to show. */
+/* A frame that nobody sees, with more time for its rows: what is painted exactly then stays on the shelf. true:
+ * nothing of it is rough any more. */
 static bool
-work_on(struct driver *driver, bool *there, bool *learning)
+refine(const struct driver *driver, const struct term *term)
 {
-    if (!*there)
-        return *there = approach(driver);
+    struct canvas canvas;
+    if (!canvas_init(&canvas, driver->view->width, driver->view->height))
+        return false;
+    shelf_begin(driver->model->shelf, SHELF_PATIENT);
+    frame_draw(driver->model, driver->view, &canvas, term_capabilities(term));
+    canvas_free(&canvas);
+    return !shelf_is_rough(driver->model->shelf);
+}
+
+/* What is still to be worked out, and whether the last frame could be more exact. */
+struct unfinished { bool there, learned; };
+
+static bool
+is_done(const struct driver *driver, const struct unfinished *work)
+{
+    return work->there && work->learned && model_is_whole(driver->model) && !shelf_is_rough(driver->model->shelf);
+}
+
+/* Nobody asks for anything: a slice of it. true: there is something new to show. */
+static bool
+work_on(struct driver *driver, const struct term *term, struct unfinished *work)
+{
+    if (!work->there)
+        return work->there = approach(driver);
     if (!model_is_whole(driver->model))
         return model_arrange(driver->model);
-    if (is_rough(driver))
-        return true;
-    bool before = *learning;
-    *learning = model_learn(driver->model, LEARNED_A_FRAME);
-    return before && !*learning;
+    if (shelf_is_rough(driver->model->shelf))
+        return refine(driver, term);
+    work->learned = !model_learn(driver->model, LEARNED_A_FRAME);
+    return work->learned;
 }
 
 static int
 loop_until_left(struct driver *driver, struct term *term)
 {
-    bool changed = true, idle = false, there = true, learning = true;
+    struct unfinished work = { .there = true };
+    bool changed = true;
     int width = 0, height = 0;
     int64_t shown_ms = 0;
     while (!driver->leave) {
@@ -215,22 +230,22 @@ loop_until_left(struct driver *driver, struct term *term)
         height = h;
         term_mouse(term, driver->view->settings.of[SETTING_mouse] == MOUSE_ON);
         if (changed && may_show(driver, term, &shown_ms)) {
-            if (!show(driver, term, idle ? SHELF_PATIENT : SHELF_HASTY, &there))
+            if (!show(driver, term, &work.there))
                 return 2;
-            changed = idle = false;
+            changed = false;
         }
-        if (wait_for_something(driver, there && !learning && !is_rough(driver), changed)) {
+        if (wait_for_something(driver, is_done(driver, &work), changed)) {
             drive_reply(driver);
             changed = true;
         }
         if (!take_keys(driver, term, &changed))
             return 128 + SIGHUP;
         changed |= drive_on(driver);
-        changed |= take_growth(driver);
+        if (take_growth(driver))
+            work.learned = false, changed = true;
         changed |= arrange_work(driver->view, driver->model);
-        learning |= changed;
-        if (!changed)
-            changed = idle = work_on(driver, &there, &learning);
+        if (!changed && !is_done(driver, &work))
+            changed = work_on(driver, term, &work);
     }
     return 0;
 }

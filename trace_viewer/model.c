@@ -1,6 +1,6 @@
-/* The trace arranged for drawing. Interface in order of use: model_open, model_arrange, model_refresh, model_seek, then the
- * questions: model_kind, model_argument; what lies where is asked of the index. What an event is called on the timeline
- * is label.c's business. */
+/* The trace arranged for drawing. Interface in order of use: model_open, model_arrange, model_refresh, model_seek,
+ * then the questions: model_kind, model_argument; what lies where is asked of the index. What an event is called on
+ * the timeline is label.c's business. */
 #include "model.h"
 
 #include "analysis/diff.h"

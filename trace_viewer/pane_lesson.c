@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LOOK_BACK = 100000, MOST_ROWS = 400,
+enum { LOOK_BACK = 100000, MOST_ROWS = 400, LARGE_FROM = 60,
        HANG = 2 /* what begins at the edge is an item, whatever its words look like */ };
 
 struct telling { const struct model *model; const struct view *view; bool brief, dense; };
@@ -49,7 +49,10 @@ draw_lines(const struct model *model, const struct view *view, struct canvas *pa
             if (here)
                 canvas_put(pane, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
             int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%3u ", number);
-            canvas_text(pane, row++, column, style, line);
+            canvas_text(pane, row, column, style, line);
+            if (column + glyph_width(line, pane->width + 1) > pane->width)
+                canvas_put(pane, row, pane->width - 1, style, 0x2026); /* it goes on */
+            row++;
         }
         number++;
         text += length + (text[length] == '\n');
@@ -316,17 +319,17 @@ lesson_new_rows(const struct scene *scene, int width)
 static size_t
 first_shown(const struct telling *telling, size_t end, int width, int *rows)
 {
-    size_t first = end;
-    int    used = rows_of_items(telling, end, end, width);
+    size_t        first = end;
+    int           used = rows_of_items(telling, end, end, width);
+    struct canvas probe; /* written over by one item after the other: only their rows count */
+    if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+        return end;
     while (first > 0 && used < *rows) {
-        struct lines  tried = { .hang = HANG };
-        struct canvas probe;
-        if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
-            break;
+        struct lines tried = { .hang = HANG };
         draw_item(telling, telling->model->lessons[--first], &probe, &tried);
-        canvas_free(&probe);
         used += tried.row;
     }
+    canvas_free(&probe);
     *rows = used;
     return first;
 }
@@ -351,9 +354,40 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
     return lines.row;
 }
 
+/* For a projector: what is new alone, in the middle, bold, with a row between its rows where there is room. */
+static void
+draw_large(const struct scene *scene, struct canvas *pane)
+{
+    const struct telling telling = { scene->model, scene->view, false, false };
+    size_t end = said_until(scene->model, scene->view->cursor), first = first_new(scene->model, scene->view);
+    struct lines  lines = { .hang = HANG };
+    struct canvas words;
+    int           width = pane->width >= LARGE_FROM ? pane->width * 3 / 4 : pane->width;
+    first = first == end && end > 0 ? end - 1 : first;
+    if (!canvas_init(&words, width > 0 ? width : 1, MOST_ROWS)) {
+        canvas_starve(pane);
+        return;
+    }
+    draw_items(&telling, first, end, &words, &lines);
+    int apart = 2 * lines.row - 1 <= pane->height ? 2 : 1, used = apart * lines.row - apart + 1;
+    int from = used > pane->height ? lines.row - pane->height : 0, top = from > 0 ? 0 : (pane->height - used) / 2;
+    for (int row = from; row < lines.row; row++)
+        for (int column = 0; column < width; column++) {
+            struct cell cell = *canvas_at(&words, row, column);
+            cell.style.attr |= ATTR_BOLD;
+            if (cell.code != 0)
+                canvas_put(pane, top + apart * (row - from), column + (pane->width - width) / 2, cell.style, cell.code);
+        }
+    canvas_free(&words);
+}
+
 static void
 draw(const struct scene *scene, struct canvas *pane, int skip)
 {
+    if (scene->view->teaches && !scene->view->full && skip == 0) {
+        draw_large(scene, pane);
+        return;
+    }
     const struct model *model = scene->model;
     const struct view  *view = scene->view;
     const char *path, *text = trace_source_text(model->trace, &path);

@@ -12,7 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { COLUMN = 24, NAME = 6, FIGURES = 25, STRIP_LEAST = 8, BAR_LEAST = 6, BLOCKS = 64, EIGHTH = 0x2581, MARK = 0x25b2 };
+enum {
+    COLUMN = 24, NAME = 6, FIGURES = 25, STRIP_LEAST = 8, BAR_LEAST = 6, BLOCKS = 64,
+    EIGHTH = 0x2581, MARK = 0x25b2
+};
 
 /* Each with a letter and an ink, so that colour is never the only sign. */
 static const struct { char letter; uint8_t ink; } signs[MEMORY_ROLES] = {

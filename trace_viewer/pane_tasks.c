@@ -171,4 +171,5 @@ concern(const struct scene *scene)
 }
 
 const struct pane_kind tasks_pane = { .name = "Tasks", .least_columns = 28, .compares = true, .of_state = true,
+                                      .tells = "dp ddp c10d comm autograd module lock",
                                       .concern = concern, .draw = draw, .rows = rows, .enter = enter };

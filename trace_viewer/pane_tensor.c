@@ -40,6 +40,24 @@ base_of(const struct scene *scene)
     return before != NO_EVENT && before < cursor ? before : NO_EVENT;
 }
 
+/* Those that have values come first: what a device has yet to write says little. */
+static void
+put_known_first(const struct scene *scene, struct subject *subject)
+{
+    struct seen_tensor known[TENSORS_OF_EVENT], rest[TENSORS_OF_EVENT];
+    int first = 0, behind = 0;
+    for (int i = 0; i < subject->count; i++) {
+        struct tensor_values values;
+        tensors_values(scene->model->tensors, &subject->seen[i], scene->view->cursor, &values);
+        if (values.count > 0)
+            known[first++] = subject->seen[i];
+        else
+            rest[behind++] = subject->seen[i];
+    }
+    memcpy(subject->seen, known, (size_t)first * sizeof *known);
+    memcpy(subject->seen + first, rest, (size_t)behind * sizeof *rest);
+}
+
 static bool
 find_tensors(const struct scene *scene, struct subject *subject)
 {
@@ -49,7 +67,12 @@ find_tensors(const struct scene *scene, struct subject *subject)
     if (cursor == NO_EVENT || cursor >= model->seen || model->tensors == NULL || tensors_seen(model->tensors) <= cursor)
         return false;
     const struct state *state = model->at == cursor ? model->state : NULL;
-    subject->count = (int)tensors_of_event(model->tensors, state, cursor, subject->seen, &subject->of);
+    int count = (int)tensors_of_event(model->tensors, state, cursor, subject->seen, &subject->of);
+    for (int i = 0; i < count; i++) /* what a question keeps back is not told by what it did */
+        if (!veil_hides(&scene->view->veil, model, subject->seen[i].told) &&
+            !veil_hides(&scene->view->veil, model, subject->of))
+            subject->seen[subject->count++] = subject->seen[i];
+    put_known_first(scene, subject);
     int line = scene->view->panes[PANE_TENSOR].line;
     subject->chosen = line < subject->count ? line : subject->count - 1;
     subject->base = base_of(scene);
@@ -348,9 +371,35 @@ struct peers {
     struct tensor_values values[PEERS];
     uint32_t             hash[PEERS];
     bool                 known[PEERS];
-    int                  count, own;    /* own: the chosen one's place */
-    bool                 differ;
+    int                  count;
+    int64_t              compared, differ; /* values that are known of two at least; those that are not equal */
+    bool                 whole;            /* all values of all of them are known */
 };
+
+/* Of large ones the edges, which are all that can be there. */
+static void
+compare_peers(struct peers *peers)
+{
+    const struct seen_tensor *first = &peers->seen[0];
+    int64_t count = seen_count(first);
+    for (int64_t i = 0; i < count; i++) {
+        const void *known = NULL;
+        bool        differs = false, compared = false;
+        size_t      size = dtype_size((enum dtype)first->dtype);
+        if (count > SUMMED && i == SUMMED / 2)
+            i = count - SUMMED / 2;
+        for (int peer = 0; peer < peers->count; peer++) {
+            const struct seen_tensor *other = &peers->seen[peer];
+            bool  alike = other->dtype == first->dtype && seen_count(other) == count;
+            const void *element = alike ? seen_element(other, &peers->values[peer], i) : NULL;
+            compared |= known != NULL && element != NULL;
+            differs |= known != NULL && element != NULL && memcmp(known, element, size) != 0;
+            known = known == NULL ? element : known;
+        }
+        peers->compared += compared;
+        peers->differ += differs;
+    }
+}
 
 static void
 find_peers(const struct scene *scene, const struct subject *subject, const struct seen_tensor *tensor,
@@ -358,21 +407,17 @@ find_peers(const struct scene *scene, const struct subject *subject, const struc
 {
     const struct tensors *tensors = scene->model->tensors;
     peers->count = (int)tensors_of_peers(tensors, tensor, subject->of, scene->view->cursor, peers->seen, PEERS);
-    peers->own = 0;
-    peers->differ = false;
-    int first = -1;
+    peers->compared = peers->differ = 0;
+    peers->whole = true;
     for (int i = 0; i < peers->count; i++) {
-        const struct seen_tensor *peer = &peers->seen[i];
-        tensors_values(tensors, peer, scene->view->cursor, &peers->values[i]);
-        struct value_summary summary = seen_summary(peer, &peers->values[i], SUMMED);
+        tensors_values(tensors, &peers->seen[i], scene->view->cursor, &peers->values[i]);
+        struct value_summary summary = seen_summary(&peers->seen[i], &peers->values[i], SUMMED);
         peers->hash[i] = summary.hash;
         peers->known[i] = summary.known > 0;
-        if (peer->rank == tensor->rank && peer->device == tensor->device)
-            peers->own = i;
-        if (peers->known[i] && first >= 0)
-            peers->differ |= peers->hash[i] != peers->hash[first];
-        first = first < 0 && peers->known[i] ? i : first;
+        peers->whole &= summary.known == summary.count;
     }
+    if (peers->count > 1)
+        compare_peers(peers);
 }
 
 /* "r0 #a3f1  r1 #a3f1  in sync". */
@@ -383,13 +428,20 @@ draw_hashes(const struct peers *peers, struct canvas *pane, int row)
     for (int i = 0; i < peers->count; i++) {
         const struct seen_tensor *peer = &peers->seen[i];
         str_addf(&text, peer->rank >= 0 ? "r%d " : "dev%d ", peer->rank >= 0 ? peer->rank : peer->device);
-        if (peers->known[i])
+        if (peers->known[i] && peers->whole)
             str_addf(&text, "#%04x  ", peers->hash[i]);
+        else if (peers->known[i])
+            str_add(&text, "in part  ");
         else
             str_add(&text, "not recorded  ");
     }
-    str_add(&text, peers->differ ? "they differ" : "in sync");
-    put_line(pane, row, 1, (struct style){ .ink = peers->differ ? INK_ACCENT : INK_GOOD }, &text);
+    if (peers->differ > 0)
+        str_add(&text, "they differ");
+    else if (peers->compared == 0)
+        str_add(&text, "cannot be compared yet");
+    else
+        str_add(&text, peers->whole ? "in sync" : "equal as far as is recorded");
+    put_line(pane, row, 1, (struct style){ .ink = peers->differ > 0 ? INK_ACCENT : INK_GOOD }, &text);
 }
 
 /* The same tensor of each rank beside each other, each compared with the first. */
@@ -442,7 +494,7 @@ draw_chosen(const struct scene *scene, const struct subject *subject, struct can
     find_peers(scene, subject, tensor, &peers);
     int row = 0, rows = pane->height;
     int  want = tensor->shaped ? tensor_grid_rows(&sheet, pane->width, rows) : 0;
-    bool side = peers.count > 1 && peers.differ && pane->width >= 40 && sheet.element < 0 && rows > 4;
+    bool side = peers.count > 1 && peers.differ > 0 && pane->width >= 40 && sheet.element < 0 && rows > 4;
     if (rows > 1 && (rows > 2 || now.count == 0))
         draw_summary(scene, &sheet, pane, row++);
     if (rows - row > 2 && draw_changes(tensor, &sheet, subject->base, pane, row))

@@ -124,11 +124,11 @@ joins(const struct model *model, const struct view *view, const struct rows *row
 }
 
 static void
-add_units(const struct model *model, const struct view *view, struct rows *rows, int from, bool crowded)
+add_units(const struct model *model, const struct view *view, struct rows *rows, int from, bool folds)
 {
     int count = lanes_of_rank(model, rows, from), rank = rank_at(model, rows, from);
     enum fold fold = rank < 0 ? FOLD_OPEN : fold_of_rank(view, rows, from, count);
-    bool folds = crowded && fold == FOLD_NONE && rank != selected_rank(model, view);
+    folds &= fold == FOLD_NONE && rank != selected_rank(model, view);
     if (folds && joins(model, view, rows, from, count)) {
         struct unit *unit = &rows->unit[rows->units - 1];
         unit->kind = ROW_ALIKE;
@@ -142,15 +142,37 @@ add_units(const struct model *model, const struct view *view, struct rows *rows,
     }
 }
 
+/* The first so many ranks as they are, the others folded. */
+static void
+add_all_units(const struct model *model, const struct view *view, struct rows *rows, int open)
+{
+    rows->units = 0;
+    for (int from = 0, ranks = 0; from < rows->lanes; from += lanes_of_rank(model, rows, from)) {
+        bool is_rank = rank_at(model, rows, from) >= 0;
+        add_units(model, view, rows, from, is_rank && ranks >= open);
+        ranks += is_rank;
+    }
+}
+
+/* Of many ranks that have no room as many are folded as it takes, from the last one on. */
 static bool
 make_units(const struct model *model, const struct view *view, int room, struct rows *rows)
 {
     rows->unit = malloc(((size_t)rows->lanes + 1) * sizeof *rows->unit);
     if (rows->unit == NULL)
         return false;
-    bool crowded = rows->lanes > room && count_ranks(model, rows) >= MANY_RANKS;
-    for (int from = 0; from < rows->lanes; from += lanes_of_rank(model, rows, from))
-        add_units(model, view, rows, from, crowded);
+    int ranks = count_ranks(model, rows), low = 0, high = ranks;
+    if (rows->lanes <= room || ranks < MANY_RANKS)
+        low = ranks;
+    while (low < high) { /* the most that may stay open */
+        int middle = high - (high - low) / 2;
+        add_all_units(model, view, rows, middle);
+        if (rows->units <= room)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    add_all_units(model, view, rows, low);
     return true;
 }
 
@@ -210,10 +232,20 @@ rows_hold_curves(const struct view *view)
                                                (arrange->curves_shown == CURVES_BY_SIZE && large));
 }
 
+/* Where the rank of that unit begins, if so many units from there on still hold it; else as far up as it is held. */
+static int
+top_for(const struct model *model, const struct rows *rows, int unit, int shown)
+{
+    int top = unit, rank = rank_at(model, rows, rows->unit[unit].from);
+    while (top > 0 && rank >= 0 && rank_at(model, rows, rows->unit[top - 1].from) == rank)
+        top--;
+    return unit - top < shown && rank >= 0 ? top : unit - shown + 1;
+}
+
 /* Which units are on the screen: as many as there are rows but one, which tells of the others; the selected among
- * them. */
+ * them, and its rank's first lane above it. */
 static void
-place_window(const struct view *view, int room, struct rows *rows)
+place_window(const struct model *model, const struct view *view, int room, struct rows *rows)
 {
     int selected = unit_of_lane(rows, view->lane), others = rows->units - (rows->pinned >= 0);
     room -= rows->pinned >= 0;
@@ -226,7 +258,7 @@ place_window(const struct view *view, int room, struct rows *rows)
     if (selected >= 0 && selected < rows->top)
         rows->top = selected;
     if (selected >= rows->top + rows->shown)
-        rows->top = selected - rows->shown + 1;
+        rows->top = top_for(model, rows, selected, rows->shown);
     rows->top = rows->top > others - rows->shown ? others - rows->shown : rows->top;
     rows->top = rows->top < 0 ? 0 : rows->top;
 }
@@ -329,12 +361,13 @@ static bool
 deal_out(const struct model *model, const struct view *view, const struct axis *axis, int room, struct rows *rows)
 {
     rows->pinned = view->arrange.pinned > 0 && room > 2 ? unit_of_lane(rows, view->arrange.pinned - 1) : -1;
-    place_window(view, room, rows);
+    place_window(model, view, room, rows);
     int used = rows->shown + (rows->pinned >= 0);
     rows->row = calloc((size_t)room + 1, sizeof *rows->row);
     struct deal deal = { model, view, axis, rows, calloc(2 * (size_t)used + 2, sizeof(int)), NULL,
                          room - used - (used < rows->units) };
     deal.most = deal.levels + used + 1;
+    deal.extra = deal.extra > 0 ? deal.extra : 0;
     if (rows->row == NULL || deal.levels == NULL) {
         free(deal.levels);
         return false;

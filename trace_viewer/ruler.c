@@ -139,16 +139,18 @@ ruler_draw(const struct model *model, const struct view *view, struct canvas *pa
     print_clock(model, view, clock, sizeof clock);
     struct style dim = { .ink = INK_DIM };
     int cursor = view->cursor == NO_EVENT ? -1 : axis_column(&axis, window_shown(model, view, view->cursor));
-    int room = columns, named = (int)strlen(clock) + 2;
-    if (columns > 60 && cursor >= columns - named && cursor < columns) { /* the cursor's column is the cursor's */
-        canvas_text(&body, 0, 1, dim, clock);
-        canvas_put(&body, 0, 0, dim, TICK);
-    } else if (columns > 60) {
-        canvas_right(&body, 0, dim, clock);
-        room = columns - named;
-    }
     draw_left(view, &axis, pane, gutter - 2);
     draw_gaps(&axis, &body, capabilities);
+    int room = columns, named = (int)strlen(clock) + 2;
+    bool right = cursor < columns - named || cursor >= columns; /* the cursor's column is the cursor's */
+    right &= is_blank(&body, (struct stretch){ 0, columns - named, named });
+    if (columns > 60 && right) {
+        canvas_right(&body, 0, dim, clock);
+        room = columns - named;
+    } else if (columns > 60 && is_blank(&body, (struct stretch){ 0, 0, named })) {
+        canvas_text(&body, 0, 1, dim, clock);
+        canvas_put(&body, 0, 0, dim, TICK);
+    }
     uint64_t step = axis.unit;
     for (int i = 0; i < 5 && step / axis.unit < APART; i++)
         step = scale_coarser(step);
@@ -187,9 +189,10 @@ draw_window(const struct model *model, const struct view *view, uint64_t unit, s
         if (has_fault(model, view, &whole, column))
             canvas_put(body, 0, column, (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, '!');
     if (view->unit != 0) {
-        struct scale shown = view_scale(view, model, body->width);
-        int left = scale_column(&whole, scale_time(&shown, 0));
-        int right = scale_column(&whole, scale_time(&shown, body->width));
+        struct axis axis;
+        window_axis(model, view, body->width, &axis);
+        int left = scale_column(&whole, axis_time(&axis, 0));
+        int right = scale_column(&whole, axis_time(&axis, body->width));
         struct style edge = { .ink = INK_ACCENT, .attr = ATTR_BOLD };
         right = right < body->width ? right : body->width - 1;
         if (left >= right) /* within one column: it is drawn wider than it is, that both are seen */

@@ -4,18 +4,22 @@
 #include "busy.h"
 #include "strip.h"
 #include "trace/reader.h"
+#include "window.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { LIGHT = 0x2591, FULL = 0x2588, DASHES = 0x254c, LOWEST = 0x2581, BULLET = 0x2022, SLASH = 0x2571 };
+enum { LIGHT = 0x2591, FULL = 0x2588, DASHES = 0x254c, LOWEST = 0x2581, BULLET = 0x2022, SLASH = 0x2571,
+       CROSS = 0xd7 };
 
 /* The class in which the lane's outermost span at the cell is; WORK_NONE: nothing touches it. */
 static uint8_t
 work_of_cell(const struct strip_cell *cell)
 {
     const struct span *span = cell->left != NULL ? cell->left : cell->right;
-    return span != NULL ? span->work : cell->tiny > 0 ? cell->work : cell->marks > 0 ? cell->mark_work : (uint8_t)WORK_NONE;
+    if (span != NULL || cell->tiny > 0)
+        return span != NULL ? span->work : cell->work;
+    return cell->marks > 0 ? cell->mark_work : (uint8_t)WORK_NONE;
 }
 
 /* A shade for how much of the time so many lanes work; where none does what the first of them is in, a wait mostly. */
@@ -23,7 +27,10 @@ static void
 put_share(uint64_t busy, uint64_t whole, uint8_t work, struct canvas *body, int column)
 {
     static const uint32_t shades[] = { LIGHT, LIGHT, LIGHT + 1, LIGHT + 2, FULL };
+    const struct cell *cell = canvas_at(body, 0, column);
     struct style style = { .ink = work == WORK_WAIT ? WORK_NONE : work };
+    if (cell->code != ' ' || cell->style.paper != INK_PLAIN)
+        return;
     if (busy > 0)
         canvas_put(body, 0, column, style, shades[busy < whole ? (__uint128_t)busy * 4 / whole : 4]);
     else if (work != WORK_NONE)
@@ -69,8 +76,32 @@ shade_piece(struct shading *shading, const struct axis *axis, int piece, const i
     memset(shading->busy, 0, (size_t)part->width * sizeof *shading->busy);
     add_busy(shading, axis, piece, lanes, count);
     strip_paint(&strip);
+    uint64_t whole = axis->unit * (uint64_t)count;
     for (int column = 0; column < part->width; column++)
-        put_share(shading->busy[column], axis->unit * (uint64_t)count, work_of_cell(&shading->cells[column]), part, column);
+        put_share(shading->busy[column], whole, work_of_cell(&shading->cells[column]), part, column);
+}
+
+/* A fault is never covered up, whichever of the lanes it is on. */
+static void
+mark_faults(struct shading *shading, const struct axis *axis, const int *lanes, int count, struct canvas *body, int row)
+{
+    enum { LOOKED_AT = 4096 };
+    const struct model *model = shading->model;
+    uint64_t left = axis_time(axis, 0), most = align_most(&shading->view->arrange.align);
+    size_t seq = model_seq_at(model, left > most ? left - most : 0);
+    memset(shading->chosen, 0, model->lane_count * sizeof *shading->chosen);
+    for (int i = 0; i < count; i++)
+        shading->chosen[lanes[i]] = true;
+    seq = model_next_fault(model, seq > 0 ? seq - 1 : NO_EVENT, 1);
+    for (int n = 0; n < LOOKED_AT && seq != NO_EVENT; n++, seq = model_next_fault(model, seq, 1)) {
+        int column = axis_column(axis, window_shown(model, shading->view, seq));
+        uint32_t lane = trace_event(model->trace, seq)->lane;
+        if (trace_time(model->trace, seq) > axis_time(axis, axis->columns))
+            return;
+        if (lane < model->lane_count && shading->chosen[lane] && column >= 0 && column < axis->columns &&
+            !veil_hides(&shading->view->veil, model, seq))
+            canvas_put(body, row, column, (struct style){ .ink = WORK_FAULT, .attr = ATTR_REVERSE | ATTR_BOLD }, CROSS);
+    }
 }
 
 void
@@ -91,6 +122,8 @@ shade_lanes(const struct model *model, const struct view *view, const struct axi
         else
             shade_piece(&shading, axis, i, lanes, count, &part);
     }
+    if (good && count > 0)
+        mark_faults(&shading, axis, lanes, count, body, row);
     free(shading.chosen);
     free(shading.busy);
     free(shading.cells);

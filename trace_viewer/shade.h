@@ -5,7 +5,8 @@
 #include "canvas.h"
 #include "view.h"
 
-/* Lanes side by side in one row: the share of them that works, of the time, in a shade. */
+/* Lanes side by side in one row: the share of them that works, of the time, in a shade; where nothing is drawn yet.
+ * Their faults are seen everywhere. */
 void shade_lanes(const struct model *model, const struct view *view, const struct axis *axis, const int *lanes,
                  int count, struct canvas *body, int row);
 /* A curve in eighth blocks; answers its largest value in the window. */

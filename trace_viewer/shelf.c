@@ -1,5 +1,5 @@
-/* Rows that were painted. Interface: shelf_new; shelf_begin; shelf_find, shelf_take, painted_keep, shelf_affords, shelf_spend,
- * shelf_note; shelf_is_rough; shelf_free. */
+/* Rows that were painted. Interface: shelf_new; shelf_begin; shelf_find, shelf_take, painted_keep, shelf_affords,
+ * shelf_spend, shelf_note; shelf_is_rough; shelf_free. */
 #include "shelf.h"
 
 #include "base/vec.h"
@@ -101,7 +101,7 @@ end_that_counts(const struct strip *strip)
 {
     const struct index *index = strip->model->index;
     size_t spans = index_spans(index, strip->lane, 0);
-    const struct node *node = spans > 0 ? index_node(index, strip->lane, 0, 0, (spans - 1) / BLOCK) : NULL;
+    const struct node *node = spans > 0 ? index_node(index, strip->lane, 0, 0, (spans - 1) / INDEX_BLOCK) : NULL;
     return node != NULL && node->last == STILL_OPEN ? strip->model->end : 0;
 }
 
@@ -119,7 +119,8 @@ is_same_row(const struct painted *a, const struct painted *b)
 {
     return a->lane == b->lane && a->events == b->events && a->first == b->first && a->last == b->last &&
            a->scale.unit == b->scale.unit && a->scale.left == b->scale.left && a->scale.columns == b->scale.columns &&
-           a->scale.shift == b->scale.shift && a->veil == b->veil && a->sieve == b->sieve && a->end == b->end && a->whole == b->whole;
+           a->scale.shift == b->scale.shift && a->veil == b->veil && a->sieve == b->sieve &&
+           a->end == b->end && a->whole == b->whole;
 }
 
 struct painted *

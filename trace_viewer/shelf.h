@@ -1,5 +1,6 @@
-/* Rows that were painted, so that they are painted again only when something in them is new. Order of use: shelf_find; where
- * it has none, shelf_take and paint into it, painted_keep for each span that cells point to; shelf_note for the frame. */
+/* Rows that were painted, so that they are painted again only when something in them is new. Order of use: shelf_find;
+ * where it has none, shelf_take and paint into it, painted_keep for each span that cells point to; shelf_note for the
+ * frame. */
 #ifndef VIEWER_SHELF_H
 #define VIEWER_SHELF_H
 #include "strip.h"

@@ -1,10 +1,10 @@
 /* What each cell of a timeline row contains. Levels are painted from the outermost inwards; an inner span is shown
- * where it is wide enough to be read and otherwise belongs to the one around it, which touches the same cells. What lies
- * within one cell is added from the pyramid; a block of 64 spans that crosses cells is looked at span by span, or, where
- * that costs more than the frame may, split in proportion: then the row is rough, but for faults and what is as long as a
- * cell.
- * Interface: shelf_new, shelf_begin, strip_paint, shelf_is_rough, shelf_free; how cells look is strip_draw's business, in
- * strip_draw.c, what is kept painted that of shelf.c. */
+ * where it is wide enough to be read and otherwise belongs to the one around it, which touches the same cells. What
+ * lies within one cell is added from the pyramid; a block of 64 spans that crosses cells is looked at span by span,
+ * or, where that costs more than the frame may, split in proportion: then the row is rough, but for faults and what is
+ * as long as a cell.
+ * Interface: shelf_new, shelf_begin, strip_paint, shelf_is_rough, shelf_free; how cells look is strip_draw's business,
+ * in strip_draw.c, what is kept painted that of shelf.c. */
 #include "strip.h"
 
 #include <string.h>
@@ -104,7 +104,8 @@ static int64_t
 columns_of_span(const struct strip *strip, const struct span *span)
 {
     uint64_t end = span_end(strip, span);
-    return scale_number(&strip->scale, end > span->begin ? end - 1 : end) - scale_number(&strip->scale, span->begin) + 1;
+    const struct scale *scale = &strip->scale;
+    return scale_number(scale, end > span->begin ? end - 1 : end) - scale_number(scale, span->begin) + 1;
 }
 
 static void
@@ -165,7 +166,25 @@ static bool
 is_veiled(const struct painter *painter, uint64_t kinds, uint64_t last)
 {
     const struct strip *strip = painter->strip;
-    return strip->sieve.hides != NULL || veil_meets(strip->veil, kinds, last);
+    return (strip->sieve.hides != NULL && !painter->rough) || veil_meets(strip->veil, kinds, last);
+}
+
+/* In a rough frame a few spans of a block say whether the sieve lets it through. */
+static bool
+is_sieved_out(const struct painter *painter, int level, size_t i)
+{
+    enum { ASKED = 4 };
+    const struct strip *strip = painter->strip;
+    if (strip->sieve.hides == NULL || !painter->rough)
+        return false;
+    painter->into->rough = true;
+    for (size_t n = 0; n < ASKED; n++) {
+        struct span span;
+        size_t at = i + n * (INDEX_BLOCK / ASKED);
+        if (index_span(painter->index, strip->lane, level, at, &span) && !is_hidden(strip, span.seq))
+            return false;
+    }
+    return true;
 }
 
 /* All of it lies in one cell, and none of it fills that: its sums are what its spans would have painted. */
@@ -226,13 +245,14 @@ paint_block_roughly(struct painter *painter, const struct node *node, int level,
         (node->works >> WORK_FAULT & 1) != 0 || is_veiled(painter, node->kinds, node->last))
         return false;
     uint64_t busy = busy_of(node), count = node->count;
-    for (size_t at = i; at < i + BLOCK && node->longest >= strip->scale.unit; at++) {
+    for (size_t at = i; at < i + INDEX_BLOCK && node->longest >= strip->scale.unit; at++) {
         struct span span;
         if (index_length(painter->index, strip->lane, level, at) < strip->scale.unit ||
             !index_span(painter->index, strip->lane, level, at, &span))
             continue;
         uint64_t length = span.end - span.begin;
-        paint_span(painter, &span, level);
+        if (!is_hidden(strip, span.seq))
+            paint_span(painter, &span, level);
         painter->looked++;
         busy -= length < busy ? length : busy;
         count -= count > 0;
@@ -248,14 +268,16 @@ paint_whole(struct painter *painter, int level, size_t i)
 {
     const struct strip *strip = painter->strip;
     bool outermost = level == strip->first;
-    size_t size = BLOCK, done = 0;
+    size_t size = INDEX_BLOCK, done = 0;
     int heights = index_heights(painter->index, strip->lane, level), height = 0;
-    while (height + 1 < heights && i % (size * FAN) == 0)
-        height++, size *= FAN;
-    for (; height >= 0 && done == 0; height--, size /= FAN) {
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0 && strip->sieve.hides == NULL)
+        height++, size *= INDEX_FAN;
+    for (; height >= 0 && done == 0; height--, size /= INDEX_FAN) {
         const struct node *node = index_node(painter->index, strip->lane, level, height, i / size);
         if (node == NULL)
             continue;
+        if (height == 0 && is_sieved_out(painter, level, i))
+            return size;
         bool small = node->last != STILL_OPEN && node->longest < strip->scale.unit + 2;
         if (outermost ? paint_node(painter, node) : small)
             done = size;
@@ -272,10 +294,10 @@ paint_level(struct painter *painter, int level)
     uint64_t from = scale_time(&strip->scale, 0), to = scale_time(&strip->scale, strip->scale.columns);
     size_t count = index_spans(painter->index, strip->lane, level);
     for (size_t i = index_find_span(painter->index, strip->lane, level, from); i < count;) {
-        const struct node *node = i % BLOCK == 0 ? index_node(painter->index, strip->lane, level, 0, i / BLOCK) : NULL;
-        if (node != NULL && node->from >= to)
+        const struct node *node = index_node(painter->index, strip->lane, level, 0, i / INDEX_BLOCK);
+        if (i % INDEX_BLOCK == 0 && node != NULL && node->from >= to)
             return;
-        size_t done = i % BLOCK == 0 ? paint_whole(painter, level, i) : 0;
+        size_t done = i % INDEX_BLOCK == 0 ? paint_whole(painter, level, i) : 0;
         struct span span;
         i += done > 0 ? done : 1;
         if (done > 0)
@@ -306,11 +328,11 @@ static size_t
 paint_marks_whole(struct painter *painter, size_t i)
 {
     const struct strip *strip = painter->strip;
-    size_t size = BLOCK;
+    size_t size = INDEX_BLOCK;
     int heights = index_mark_heights(painter->index, strip->lane), height = 0;
-    while (height + 1 < heights && i % (size * FAN) == 0)
-        height++, size *= FAN;
-    for (; height >= 0; height--, size /= FAN) {
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0)
+        height++, size *= INDEX_FAN;
+    for (; height >= 0; height--, size /= INDEX_FAN) {
         const struct mark_node *node = index_mark_node(painter->index, strip->lane, height, i / size);
         if (node == NULL || is_veiled(painter, node->kinds, node->last))
             continue;
@@ -333,7 +355,7 @@ paint_marks(struct painter *painter)
     const struct strip *strip = painter->strip;
     size_t count = index_marks(painter->index, strip->lane);
     for (size_t i = index_find_mark(painter->index, strip->lane, scale_time(&strip->scale, 0)); i < count;) {
-        size_t done = i % BLOCK == 0 ? paint_marks_whole(painter, i) : 0;
+        size_t done = i % INDEX_BLOCK == 0 ? paint_marks_whole(painter, i) : 0;
         struct mark mark;
         i += done > 0 ? done : 1;
         if (done > 0)
@@ -383,7 +405,7 @@ cost_of(const struct strip *strip)
     size_t to = index_find_span(index, strip->lane, strip->first, scale_time(&strip->scale, strip->scale.columns));
     size_t first = index_find_mark(index, strip->lane, scale_time(&strip->scale, 0));
     size_t last = index_find_mark(index, strip->lane, scale_time(&strip->scale, strip->scale.columns));
-    size_t most = ((size_t)strip->scale.columns + 1) * BLOCK, spans = to - from, marks = last - first;
+    size_t most = ((size_t)strip->scale.columns + 1) * INDEX_BLOCK, spans = to - from, marks = last - first;
     if (strip->sieve.hides != NULL || strip->veil->draws || strip->veil->horizon != NO_EVENT)
         most = SIZE_MAX;
     return (spans < most ? spans : most) + (strip->first == 0 ? marks < most ? marks : most : 0) + 1;

@@ -1,6 +1,6 @@
-/* One row of the timeline, or a linear stretch of it: the spans and marks of a lane, painted into cells. What was painted
- * is kept on the model's shelf, so that a frame costs what is new in it. Order of use: shelf_begin before a frame, for each
- * row (each stretch, with cells and scale of its own) strip_paint, strip_draw; then shelf_is_rough. */
+/* One row of the timeline, or a linear stretch of it: the spans and marks of a lane, painted into cells. What was
+ * painted is kept on the model's shelf, so that a frame costs what is new in it. Order of use: shelf_begin before a
+ * frame, for each row (each stretch, with cells and scale of its own) strip_paint, strip_draw; then shelf_is_rough. */
 #ifndef VIEWER_STRIP_H
 #define VIEWER_STRIP_H
 #include <stddef.h>
@@ -19,8 +19,8 @@ struct strip_cell {
     bool     mixed, fault;            /* of several classes */
 };
 
-/* Spans and marks for which `hides` holds are passed over; NULL: none are. `sum`: as long as it is the same, so is what is
- * hidden. */
+/* Spans and marks for which `hides` holds are passed over; NULL: none are. `sum`: as long as it is the same, so is
+ * what is hidden. */
 struct sieve { bool (*hides)(const void *what, const struct model *model, size_t seq); const void *what; uint64_t sum; };
 
 struct strip {

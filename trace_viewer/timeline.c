@@ -109,7 +109,7 @@ draw_curve(struct drawing *drawing, int at)
     int64_t top = shade_curve(curve, drawing->axis, view->veil.whole, &drawing->body, at);
     char name[32], most[16];
     struct style dim = { .ink = INK_DIM };
-    curve_name(curve, name, sizeof name);
+    curve_name(curve, drawing->gutter.width >= 16, name, sizeof name);
     curve_print(curve, top, most, sizeof most);
     int end = canvas_cut(&drawing->gutter, (struct stretch){ at, 1, drawing->gutter.width - 2 }, dim, name);
     int left = drawing->gutter.width - 1 - (int)strlen(most);
@@ -129,6 +129,7 @@ draw_unit(struct drawing *drawing, int at)
             if (trace_lane_at(drawing->model->trace, (size_t)rows->lane[unit->from + lanes])->rank != rank)
                 break;
     }
+    draw_lane(drawing, at); /* what the rank's own thread does, and where that does nothing, how busy the others are */
     shade_lanes(drawing->model, drawing->view, drawing->axis, &rows->lane[unit->from], lanes, &drawing->body, at);
 }
 

@@ -96,7 +96,8 @@ view_goto(struct view *view, const struct model *model, size_t seq)
     return there;
 }
 
-/* The longest of the lane's first outermost forwards, and its backward if it follows: a stage that was refused is short. */
+/* The longest of the lane's first outermost forwards, and its backward if it follows: a stage that was refused is
+ * short. */
 static uint64_t
 step_length(const struct model *model, size_t lane)
 {

@@ -32,8 +32,9 @@ enum pane {
     PANE_COUNT
 };
 
-/* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be. */
-struct pane_look { int scroll, line, element; bool percent; }; /* the last two: a tensor's value, from 1; its change */
+/* How a pane is looked at: rows scrolled away, and the row that is chosen where rows can be; what is folded, a bit each,
+ * by the pane's own numbers; of a tensor the value, from 1, and whether its change is shown. */
+struct pane_look { int scroll, line; uint64_t folded[4]; int element; bool percent; };
 
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
@@ -65,6 +66,7 @@ struct view {
     struct predict predict;
     int            hints;              /* asked for, of the check that failed last */
     bool           reading;            /* the lesson's text has the screen */
+    bool           teaches;            /* `layout teach` */
     bool           teacher;            /* --teacher: notes are shown, and every answer */
     struct veil    veil;               /* as of the last view_veil */
     struct arrange arrange;            /* the timeline's lanes, flows and curves */
@@ -96,8 +98,8 @@ void view_do(struct view *view, bool typed, const char *format, ...) __attribute
 
 /* The window in time for a timeline of that many columns; with unit 0 the whole trace. */
 struct scale view_scale(const struct view *view, const struct model *model, int columns);
-/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle. false:
- * a question comes before it, and there one stands. */
+/* Stands at that event: its lane is selected; the window moves by whole columns only if the event left its middle.
+ * false: a question comes before it, and there one stands. */
 bool view_goto(struct view *view, const struct model *model, size_t seq);
 /* A zoom in which the first whole step of the lesson, forward and backward, can be read. */
 void view_zoom_to_step(struct view *view, const struct model *model);

@@ -93,7 +93,7 @@ window_show(struct view *view, const struct model *model, uint64_t from, uint64_
     window_place(view, model, from, (columns - (int)(length / view->unit)) / 2);
 }
 
-/* Squeezed, ever finer as long as the end is still to be seen. */
+/* Squeezed, the finest zoom at which the end is still to be seen: the finer it is, the more is squeezed. */
 void
 window_show_all(struct view *view, const struct model *model)
 {
@@ -103,16 +103,15 @@ window_show_all(struct view *view, const struct model *model)
     if (!view->arrange.squeezed || columns_of_time(view->width) <= 0)
         return;
     window_fix(view, model);
-    for (;;) {
+    uint64_t found = view->unit, end = model->end + align_most(&view->arrange.align);
+    for (uint64_t before = 0; view->unit != before;) {
         struct axis axis;
-        uint64_t unit = view->unit;
-        view->unit = scale_finer(unit);
         axis_now(view, model, &axis);
-        if (view->unit < unit && axis_column(&axis, model->end + align_most(&view->arrange.align)) < axis.columns)
-            continue;
-        view->unit = unit;
-        return;
+        found = axis_column(&axis, end) < axis.columns ? view->unit : found;
+        before = view->unit;
+        view->unit = scale_finer(before);
     }
+    view->unit = found;
 }
 
 void

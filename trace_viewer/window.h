@@ -22,7 +22,7 @@ void window_show(struct view *view, const struct model *model, uint64_t from, ui
 void window_show_all(struct view *view, const struct model *model);
 /* By whole columns, only if the cursor's event left the window's middle. */
 void window_follow_cursor(struct view *view, const struct model *model);
-void window_zoom(struct view *view, const struct model *model, bool in);  /* around the cursor, which keeps its column */
+void window_zoom(struct view *view, const struct model *model, bool in);  /* the cursor keeps its column */
 void window_pan(struct view *view, const struct model *model, int columns);
 void window_keep(struct view *view);                                 /* to come back to by window_back */
 bool window_back(struct view *view);                                 /* false: nothing was kept */

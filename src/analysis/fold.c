@@ -17,7 +17,11 @@ static const struct { const char *name; enum fact fact; const char *args[4]; } f
     { "autograd.accumulate",      FACT_GRADIENT,  { "storage" } },
     { "memory.snapshot",          FACT_SNAPSHOT,  { "storage", "snapshot" } },
     { "ddp.bucket",               FACT_BUCKET,    { "bucket", "bytes", "params", "indices" } },
-    { "ddp.mark_variable_ready",  FACT_READY,     { "bucket" } },
+    { "ddp.mark_variable_ready",  FACT_READY,     { "bucket", "param" } },
+    { "ddp.mark_unused",          FACT_UNUSED,    { NULL } },
+    { "ddp.copy_bucket_to_grad",  FACT_COPIED,    { "bucket" } },
+    { "ddp.finalize_backward",    FACT_FINALIZED, { NULL } },
+    { "ddp.rebuild_buckets",      FACT_REBUILD,   { NULL } },
     { "ddp.prepare_for_backward", FACT_PREPARE,   { NULL } },
     { "ddp.all_reduce_bucket",    FACT_LAUNCH,    { "bucket" } },
     { "c10d.issue",               FACT_ISSUE,     { "sequence" } },
@@ -194,6 +198,8 @@ fold_bucket(struct state *state, const struct meaning *meaning, const struct tra
 {
     struct rows *buckets = &state->now.buckets;
     int64_t index = fact_argument(meaning, event, 0);
+    const struct bucket_row *old = rows_find(buckets, event->rank, 0, NULL);
+    bool rebuilt = old != NULL && (index == 0 ? old->rebuilding : old->rebuilt);
     if (index == 0)
         rows_drop(buckets, event->rank);
     struct bucket_row *row = rows_take(buckets, event->rank, index, sizeof *row);
@@ -201,8 +207,23 @@ fold_bucket(struct state *state, const struct meaning *meaning, const struct tra
         return false;
     *row = (struct bucket_row){ .key = row->key, .bytes = fact_argument(meaning, event, 1),
                                 .params = fact_argument(meaning, event, 2),
-                                .indices = fact_argument(meaning, event, 3) };
+                                .indices = fact_argument(meaning, event, 3), .rebuilt = rebuilt };
     return true;
+}
+
+/* Of a parameter in "3 2 1 0": its place, as a bit; 0 from the 65th on, and for one that is not in it. */
+static uint64_t
+bucket_bit(const char *indices, int64_t param)
+{
+    char *end = NULL;
+    for (int place = 0; place < 64; place++, indices = end) {
+        long long index = strtoll(indices, &end, 10);
+        if (end == indices)
+            break;
+        if (index == param)
+            return 1ull << place;
+    }
+    return 0;
 }
 
 static void
@@ -215,10 +236,21 @@ fold_bucket_progress(struct state *state, const struct meaning *meaning, const s
     for (; count > 0; count--, row++) {
         bool mine = row->key.second == value;
         if (meaning->fact == FACT_PREPARE && begins) {
-            row->ready = 0;
-            row->launching = row->launched = row->reduced = row->has_sequence = false;
+            *row = (struct bucket_row){ .key = row->key, .bytes = row->bytes, .params = row->params,
+                                        .indices = row->indices, .rebuilt = row->rebuilt };
         } else if (meaning->fact == FACT_READY && ends && mine) {
+            uint64_t bit = bucket_bit(trace_text_at(state->trace, row->indices), fact_argument(meaning, event, 1));
             row->ready++;
+            row->ready_bits |= bit;
+            row->unused_bits |= row->marks_unused ? bit : 0;
+        } else if (meaning->fact == FACT_UNUSED) {
+            row->marks_unused = begins;
+        } else if (meaning->fact == FACT_COPIED && ends && mine) {
+            row->copied++;
+        } else if (meaning->fact == FACT_FINALIZED && ends) {
+            row->finalized = true;
+        } else if (meaning->fact == FACT_REBUILD) {
+            row->rebuilding = begins;
         } else if (meaning->fact == FACT_LAUNCH && mine) {
             row->launching = begins;
             row->launched = true;
@@ -277,6 +309,10 @@ fold_fact(struct state *state, const struct meaning *meaning, const struct trace
     case FACT_LAUNCH:
     case FACT_ISSUE:
     case FACT_REDUCED:
+    case FACT_UNUSED:
+    case FACT_COPIED:
+    case FACT_FINALIZED:
+    case FACT_REBUILD:
         fold_bucket_progress(state, meaning, event);
     }
     return true;

@@ -1,5 +1,5 @@
-/* Interface: index_open, index_build until index_is_whole, index_refresh, index_close. What an event does to the index is in
- * index_take.c, the answers are in index_query.c. */
+/* Interface: index_open, index_build until index_is_whole, index_refresh, index_close. What an event does to the index
+ * is in index_take.c, the answers are in index_query.c. */
 #include "analysis/index.h"
 
 #include <stdlib.h>
@@ -120,7 +120,7 @@ begin(struct index *index)
     index->version = trace_order_version(index->trace);
     if (!index_learn(index))
         return false;
-    if (trace_count(index->trace) < INDEX_FROM || index_load(index)) {
+    if (trace_count(index->trace) < index->file_from || index_load(index)) {
         index->stage = STAGE_WHOLE;
         return index_refresh(index);
     }
@@ -139,20 +139,27 @@ empty(struct index *index)
     free(index->flows);
     free(index->tallies);
     free(index->samples);
-    *index = (struct index){ .trace = index->trace, .fd = -1 };
+    *index = (struct index){ .trace = index->trace, .file_from = index->file_from, .fd = -1 };
 }
 
 struct index *
-index_open(struct trace *trace)
+index_open_from(struct trace *trace, size_t events)
 {
     struct index *index = calloc(1, sizeof *index);
     if (index == NULL)
         return NULL;
     index->trace = trace;
+    index->file_from = events;
     if (begin(index))
         return index;
     index_close(index);
     return NULL;
+}
+
+struct index *
+index_open(struct trace *trace)
+{
+    return index_open_from(trace, INDEX_FROM);
 }
 
 void

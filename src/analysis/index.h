@@ -1,8 +1,8 @@
-/* A trace arranged by lane, so that whoever draws or asks never walks over all events: per lane and level its spans, in
- * blocks of 64 with a pyramid of sums above them; its marks; flows by both of their ends; which kinds and iterations lie
- * where. Of a million events on it is built in slices and kept in a file (index_file.c); below, at once and in memory.
- * As long as it is not whole, sums of a sample stand for it and questions search near where they are asked.
- * What comes from a file is believed nowhere: answers may be wrong then, places are always within bounds.
+/* A trace arranged by lane, so that whoever draws or asks never walks over all events: per lane and level its spans,
+ * in blocks of 64 with a pyramid of sums above them; its marks; flows by both of their ends; which kinds and
+ * iterations lie where. Of a million events on it is built in slices and kept in a file (index_file.c); below, at once
+ * and in memory. As long as it is not whole, sums of a sample stand for it and questions search near where they are
+ * asked. What comes from a file is believed nowhere: answers may be wrong then, places are always within bounds.
  * Order of use: index_open, index_build until it is whole, then the questions; index_refresh while the trace grows;
  * index_close. */
 #ifndef ANALYSIS_INDEX_H
@@ -14,7 +14,7 @@
 
 struct trace; struct index; struct track;
 
-enum { LEVELS = 24, BLOCK = 64, FAN = 16, HEIGHTS = 5 };  /* deeper spans are part of the ones around them */
+enum { LEVELS = 24, INDEX_BLOCK = 64, INDEX_FAN = 16, INDEX_HEIGHTS = 5 };  /* deeper spans are part of the ones around them */
 #define STILL_OPEN UINT64_MAX                  /* end of a span that has not ended */
 #define NO_EVENT   SIZE_MAX
 #define INDEX_FROM 1000000                     /* events; below, no file is worth its name */
@@ -41,6 +41,7 @@ struct mark_node { uint64_t from, last, kinds; uint32_t count; uint16_t works, u
 
 /* NULL: no memory. The trace is borrowed. */
 struct index *index_open(struct trace *trace);
+struct index *index_open_from(struct trace *trace, size_t events); /* a file from so many events on, not from INDEX_FROM */
 void          index_close(struct index *index);
 /* Looks at up to that many events more; true: there is more to do. Harmless once it is whole. */
 bool          index_build(struct index *index, size_t events);
@@ -83,8 +84,8 @@ const struct node      *index_sample(const struct index *index, size_t lane, siz
 /* Other ends; NO_EVENT: none (yet). */
 size_t index_partner(const struct index *index, size_t seq);
 size_t index_flow_end(const struct index *index, size_t seq);
-/* The flows with an end in events [from, to), those that leave there first; at most `room`. How many there are in all: those
- * that have both ends there are counted twice from `room` on. */
+/* The flows with an end in events [from, to), those that leave there first; at most `room`. How many there are in all:
+ * those that have both ends there are counted twice from `room` on. */
 size_t index_flows(const struct index *index, size_t from, size_t to, struct flow *out, size_t room);
 
 /* The nearest event behind `seq` (direction 1) or before it (-1); NO_EVENT: none. seq may be NO_EVENT for the ends. */

@@ -1,11 +1,11 @@
-/* Where a large index lies: in TRACE.index beside its trace; where that folder takes nothing, in the folder for what can
- * be made anew (XDG_CACHE_HOME or ~/.cache, ringside/); else in a file without a name, or in memory. It is written beside its
- * name, which it takes once it is whole. Only a finished trace's index is kept.
+/* Where a large index lies: in TRACE.index beside its trace; where that folder takes nothing, in the folder for what
+ * can be made anew (XDG_CACHE_HOME or ~/.cache, ringside/); else in a file without a name, or in memory. It is written
+ * beside its name, which it takes once it is whole. Only a finished trace's index is kept.
  *
- * The file: struct index_head, a tally for each lane, faults, lessons, then the lists as index_lay lays them. It is used
- * if it says that it was made of this very trace by this very program, and if its sum is right. Who writes a file that
- * passes all this can still have put anything into it: its numbers are places in lists of known lengths and times, and
- * whoever uses one holds it within bounds (index_query.c).
+ * The file: struct index_head, a tally for each lane, faults, lessons, then the lists as index_lay lays them. It is
+ * used if it says that it was made of this very trace by this very program, and if its sum is right. Who writes a file
+ * that passes all this can still have put anything into it: its numbers are places in lists of known lengths and
+ * times, and whoever uses one holds it within bounds (index_query.c).
  *
  * Interface: index_load; or index_place, then index_keep; index_unplace. */
 #include "analysis/index_internal.h"
@@ -23,18 +23,6 @@
 #include "trace/identity.h"
 #include "trace/nameless.h"
 #include "trace/reader.h"
-
-#define INDEX_MAGIC "ringside-index\n"
-enum { INDEX_VERSION = 1 };
-
-struct index_head {
-    char                  magic[16];
-    uint64_t              version, lanes, events, end, meaning;
-    struct trace_identity trace;
-    struct tally_flows    flow_room, flows;
-    uint64_t              faults, lessons, bytes;
-    uint64_t              sum;                 /* of all the rest */
-};
 
 static size_t
 head_bytes(size_t lanes, size_t faults, size_t lessons)
@@ -70,8 +58,8 @@ sum_of(const unsigned char *at, size_t bytes)
     return hash_bytes(0, sums, sizeof sums);
 }
 
-static uint64_t
-sum_file(const struct index_head *head, const unsigned char *file)
+uint64_t
+index_file_sum(const struct index_head *head, const unsigned char *file)
 {
     return sum_of((const void *)head, offsetof(struct index_head, sum)) ^
            sum_of(file + sizeof *head, head->bytes - sizeof *head);
@@ -210,7 +198,7 @@ load_from(struct index *index, const char *path)
     close(fd);
     if (!good)
         return false;
-    if (sum_file(&head, index->mapped.base) == head.sum && take_file(index, &head, index->mapped.base))
+    if (index_file_sum(&head, index->mapped.base) == head.sum && take_file(index, &head, index->mapped.base))
         return true;
     forget_file(index);
     return false;
@@ -311,7 +299,7 @@ write_head(struct index *index)
     at += index->faults.count * sizeof(uint32_t);
     if (index->lessons.count > 0)
         memcpy(at, index->lessons.items, index->lessons.count * sizeof(uint32_t));
-    head.sum = sum_file(&head, index->memory);
+    head.sum = index_file_sum(&head, index->memory);
     memcpy(index->memory, &head, sizeof head);
 }
 
@@ -322,7 +310,8 @@ index_keep(struct index *index)
     bool fits_head = index->faults.count <= index->fault_tally && index->lessons.count <= index->lesson_tally;
     if (index->path == NULL)
         return;
-    bool good = fits_head && index->head_bytes == head_bytes(index->lane_count, index->faults.count, index->lessons.count);
+    size_t above = head_bytes(index->lane_count, index->faults.count, index->lessons.count);
+    bool good = fits_head && index->head_bytes == above;
     if (good)
         write_head(index);
     if (!good || rename(index->beside, index->path) != 0)

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "analysis/index.h"
+#include "trace/identity.h"
 #include "trace/mapped.h"
 
 struct trace_event;
@@ -34,7 +35,7 @@ enum { LOOK_WORK = 15, LOOK_SHIFT = 4 }; /* of a span's look: its class; above i
 struct track {
     struct list begin, end;       /* u32: seq */
     struct list look;             /* u16 */
-    struct list nodes[HEIGHTS];
+    struct list nodes[INDEX_HEIGHTS];
     int         heights;
 };
 
@@ -43,7 +44,7 @@ struct lane_index {
     int           depth;
     size_t        events;
     struct list   marks, mark_works;      /* u32: seq; u8 */
-    struct list   mark_nodes[HEIGHTS];
+    struct list   mark_nodes[INDEX_HEIGHTS];
     int           mark_heights;
     struct list   deep;                   /* u32: seq of begins and ends below the last level */
     uint32_t      open;                   /* spans open now, those too deep counted */
@@ -66,6 +67,7 @@ enum index_stage { STAGE_COUNT, STAGE_FILL, STAGE_WHOLE };
 
 struct index {
     struct trace      *trace;
+    size_t             file_from;     /* events: below, all of it is in memory, at once */
     uint64_t           version;
     enum index_stage   stage;
     bool               bulk;          /* heights above 0 are summed up at the end */
@@ -77,7 +79,7 @@ struct index {
     size_t             count, target; /* events taken in; as many as are being arranged now */
     uint64_t           end;
     uint32_t           iteration;     /* of the last event */
-    struct list        seq_nodes[HEIGHTS];
+    struct list        seq_nodes[INDEX_HEIGHTS];
     int                seq_heights;
     struct seqs        faults, lessons;
     struct list        flows_from, flows_to;   /* struct flow_end, in order of `here` */
@@ -107,8 +109,8 @@ void  list_free(struct list *list);
 struct track *track_take(struct lane_index *lane, int level);   /* NULL: no memory */
 void  lanes_free(struct index *index);
 bool  seqs_add(struct seqs *seqs, size_t seq);
-/* Gives every list its fixed part in `base`, of as many items as were counted (tallies, counted, flow_tally); base NULL:
- * only how many bytes that takes. `full`: the items are there. Tracks were taken before. */
+/* Gives every list its fixed part in `base`, of as many items as were counted (tallies, counted, flow_tally); base
+ * NULL: only how many bytes that takes. `full`: the items are there. Tracks were taken before. */
 size_t index_lay(struct index *index, unsigned char *base, bool full);
 bool   index_take_tracks(struct index *index);                  /* of all levels that were counted */
 
@@ -132,6 +134,19 @@ bool index_take(struct index *index, size_t seq);               /* false: no mem
 bool event_is_fault(const struct index *index, const struct trace_event *event);
 
 /* index_file.c */
+#define INDEX_MAGIC "ringside-index\n"
+enum { INDEX_VERSION = 1 };
+
+struct index_head {
+    char                  magic[16];
+    uint64_t              version, lanes, events, end, meaning;
+    struct trace_identity trace;
+    struct tally_flows    flow_room, flows;
+    uint64_t              faults, lessons, bytes;
+    uint64_t              sum;                 /* of all the rest */
+};
+
+uint64_t index_file_sum(const struct index_head *head, const unsigned char *file); /* of all but `sum` */
 bool index_load(struct index *index);         /* false: there is none that fits */
 bool index_place(struct index *index);        /* once all is counted: every list has room; false: no memory */
 void index_keep(struct index *index);         /* it is whole: its file gets its name, if it has one */

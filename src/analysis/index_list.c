@@ -73,11 +73,11 @@ lay_list(struct lay *lay, struct list *list, size_t items, size_t size)
 static void
 lay_pyramid(struct lay *lay, struct list *heights, int *count, size_t items, size_t size)
 {
-    size_t nodes = (items + BLOCK - 1) / BLOCK;
+    size_t nodes = (items + INDEX_BLOCK - 1) / INDEX_BLOCK;
     int    height = 0;
-    for (; height < HEIGHTS && nodes > 0; height++) {
+    for (; height < INDEX_HEIGHTS && nodes > 0; height++) {
         lay_list(lay, &heights[height], nodes, size);
-        nodes = nodes > FAN ? (nodes + FAN - 1) / FAN : 0;
+        nodes = nodes > INDEX_FAN ? (nodes + INDEX_FAN - 1) / INDEX_FAN : 0;
     }
     if (lay->base != NULL) /* those above the first are raised at the end */
         *count = lay->full || height == 0 ? height : 1;
@@ -125,13 +125,13 @@ lane_free(struct lane_index *lane)
         list_free(&track->begin);
         list_free(&track->end);
         list_free(&track->look);
-        for (int height = 0; height < HEIGHTS; height++)
+        for (int height = 0; height < INDEX_HEIGHTS; height++)
             list_free(&track->nodes[height]);
         free(track);
     }
     list_free(&lane->marks);
     list_free(&lane->mark_works);
-    for (int height = 0; height < HEIGHTS; height++)
+    for (int height = 0; height < INDEX_HEIGHTS; height++)
         list_free(&lane->mark_nodes[height]);
     list_free(&lane->deep);
     *lane = (struct lane_index){ 0 };
@@ -142,7 +142,7 @@ lanes_free(struct index *index)
 {
     for (size_t i = 0; i < index->lane_count; i++)
         lane_free(&index->lanes[i]);
-    for (int height = 0; height < HEIGHTS; height++)
+    for (int height = 0; height < INDEX_HEIGHTS; height++)
         list_free(&index->seq_nodes[height]);
     list_free(&index->flows_from);
     list_free(&index->flows_to);

@@ -1,5 +1,5 @@
-/* What comes next: on a lane, of a kind, of a class, of an iteration. Nodes that hold nothing of it are passed over whole.
- * Until the index is whole, so many events are looked at one by one.
+/* What comes next: on a lane, of a kind, of a class, of an iteration. Nodes that hold nothing of it are passed over
+ * whole. Until the index is whole, so many events are looked at one by one.
  * Interface: index_next_on_lane, index_next_of_kind, index_next_of_work, index_next_iteration. */
 #include "analysis/index_internal.h"
 #include "trace/reader.h"
@@ -84,12 +84,13 @@ struct wanted {
     uint32_t iteration;
 };
 
-/* How many events lie from `at` on (or before it) in the largest node that begins (ends) there and holds nothing wanted. */
+/* How many events lie from `at` on (or before it) in the largest node that begins (ends) there and holds nothing
+ * wanted. */
 static size_t
 passed_over(const struct index *index, const struct wanted *wanted, size_t at, int direction)
 {
-    size_t most = 0, size = BLOCK;
-    for (int height = 0; height < index->seq_heights && at % size == 0; height++, size *= FAN) {
+    size_t most = 0, size = INDEX_BLOCK;
+    for (int height = 0; height < index->seq_heights && at % size == 0; height++, size *= INDEX_FAN) {
         const struct list *nodes = &index->seq_nodes[height];
         size_t i = direction > 0 ? at / size : at / size - 1;
         if (i >= nodes->count || wanted->node(wanted, list_at(nodes, i, sizeof(struct seq_node))))
@@ -106,7 +107,7 @@ seek(const struct index *index, const struct wanted *wanted, size_t seq, int dir
     size_t count = index_count(index), looked = 0;
     size_t at = seq == NO_EVENT ? direction > 0 ? 0 : count : direction > 0 ? seq + 1 : seq;
     while ((direction > 0 ? at < count : at > 0) && (whole || looked++ < NEARBY)) {
-        size_t over = whole && at % BLOCK == 0 ? passed_over(index, wanted, at, direction) : 0;
+        size_t over = whole && at % INDEX_BLOCK == 0 ? passed_over(index, wanted, at, direction) : 0;
         if (over > 0) {
             at = direction > 0 ? at + over : at - over;
             continue;
@@ -171,7 +172,8 @@ size_t
 index_next_iteration(const struct index *index, size_t seq, int direction)
 {
     const struct trace_event *event = trace_event(index->trace, seq);
-    struct wanted later = { .node = node_has_later, .event = is_later, .iteration = event != NULL ? event->iteration : 0 };
+    uint32_t here = event != NULL ? event->iteration : 0;
+    struct wanted later = { .node = node_has_later, .event = is_later, .iteration = here };
     struct wanted start = { .node = node_has_start, .event = is_start };
     return seek(index, direction > 0 ? &later : &start, seq, direction);
 }
@@ -192,8 +194,8 @@ track_seek(const struct track *track, enum work work, size_t at, int direction)
 {
     size_t count = track->look.count;
     while (direction > 0 ? at < count : at > 0) {
-        size_t over = 0, size = BLOCK;
-        for (int height = 0; height < track->heights && at % size == 0; height++, size *= FAN) {
+        size_t over = 0, size = INDEX_BLOCK;
+        for (int height = 0; height < track->heights && at % size == 0; height++, size *= INDEX_FAN) {
             if (!track_lacks(track, work, height, direction > 0 ? at / size : at / size - 1))
                 break;
             over = size;

@@ -1,7 +1,7 @@
 /* What an index answers. Its numbers may come from a file that anybody wrote: a seq that comes out of it is below the
  * number of events, a class is one, a place lies in its list.
- * Interface: index_spans, index_span, index_node and the like; index_find_span, index_find_mark. Ends of spans and flows
- * are index_ends.c's, what comes next index_next.c's. */
+ * Interface: index_spans, index_span, index_node and the like; index_find_span, index_find_mark. Ends of spans and
+ * flows are index_ends.c's, what comes next index_next.c's. */
 #include "analysis/index_internal.h"
 #include "trace/reader.h"
 
@@ -173,7 +173,8 @@ index_mark_node(const struct index *index, size_t lane, int height, size_t i)
 const struct node *
 index_sample(const struct index *index, size_t lane, size_t i)
 {
-    if (index->stage == STAGE_WHOLE || index->samples == NULL || lane >= index->sample_lanes || i >= index->sample_count)
+    if (index->stage == STAGE_WHOLE || index->samples == NULL || lane >= index->sample_lanes ||
+        i >= index->sample_count)
         return NULL;
     return &index->samples[lane * index->sample_count + i];
 }
@@ -210,7 +211,7 @@ index_find_span(const struct index *index, size_t lane, int level, uint64_t time
         return 0;
     size_t low = 0, high = track->nodes[track->heights - 1].count, spans = track->look.count;
     for (int height = track->heights - 1; height >= 0; height--) {
-        size_t found = find_node(track, height, low, high, time), below = height > 0 ? FAN : BLOCK;
+        size_t found = find_node(track, height, low, high, time), below = height > 0 ? INDEX_FAN : INDEX_BLOCK;
         size_t items = height > 0 ? track->nodes[height - 1].count : spans;
         low = found * below < items ? found * below : items;
         high = low + below < items ? low + below : items;
@@ -233,10 +234,10 @@ index_find_mark(const struct index *index, size_t lane, uint64_t time)
     if (found == NULL)
         return 0;
     size_t low = 0, high = found->mark_works.count;
-    while (high - low > BLOCK) { /* by the blocks' last instants */
-        size_t middle = (low + (high - low) / 2) / BLOCK * BLOCK;
-        middle = middle > low ? middle : low + BLOCK;
-        const struct mark_node *node = index_mark_node(index, lane, 0, middle / BLOCK - 1);
+    while (high - low > INDEX_BLOCK) { /* by the blocks' last instants */
+        size_t middle = (low + (high - low) / 2) / INDEX_BLOCK * INDEX_BLOCK;
+        middle = middle > low ? middle : low + INDEX_BLOCK;
+        const struct mark_node *node = index_mark_node(index, lane, 0, middle / INDEX_BLOCK - 1);
         if (node != NULL && node->last < time)
             low = middle;
         else

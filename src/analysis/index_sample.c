@@ -1,5 +1,5 @@
-/* A sample of a trace: stretches of events at equal distances, each of which stands for all events up to the next. Of each
- * lane the outermost spans are followed through the stretch; a lane that says nothing in it is as it was.
+/* A sample of a trace: stretches of events at equal distances, each of which stands for all events up to the next. Of
+ * each lane the outermost spans are followed through the stretch; a lane that says nothing in it is as it was.
  * Interface: index_sample_all. */
 #include "analysis/index_sample.h"
 
@@ -71,7 +71,8 @@ sample_stretch(struct index *index, struct follower *lanes, size_t i)
     uint64_t from = trace_time(index->trace, first), last = trace_time(index->trace, next), seen = from;
     behind = behind < count ? behind : count;
     for (size_t lane = 0; lane < index->lane_count; lane++)
-        index->samples[lane * index->sample_count + i] = (struct node){ .from = from, .last = last > from ? last : from };
+        index->samples[lane * index->sample_count + i] =
+            (struct node){ .from = from, .last = last > from ? last : from };
     for (size_t seq = first; seq < behind; seq++) {
         const struct trace_event *event = trace_event(index->trace, seq);
         if (event->lane >= index->lane_count || event->kind >= index->kind_count)

@@ -11,7 +11,9 @@ length_look(uint64_t length)
         return 0;
     unsigned exponent = 63 - (unsigned)__builtin_clzll(length);
     uint64_t rest = length - ((uint64_t)1 << exponent);
-    uint64_t part = exponent >= 6 ? (rest + ((uint64_t)1 << (exponent - 6)) - 1) >> (exponent - 6) : rest << (6 - exponent);
+    uint64_t part = rest << (exponent < 6 ? 6 - exponent : 0);
+    if (exponent > 6)
+        part = (rest + ((uint64_t)1 << (exponent - 6)) - 1) >> (exponent - 6);
     uint64_t look = ((uint64_t)exponent << 6) + part + 1; /* 64 of 64 is the next exponent */
     return look < 4095 ? (unsigned)look : 4095;
 }
@@ -26,6 +28,13 @@ look_length(unsigned look)
         return UINT64_MAX;
     uint64_t whole = (uint64_t)1 << exponent;
     return whole + (exponent >= 6 ? (uint64_t)part << (exponent - 6) : part >> (6 - exponent));
+}
+
+/* The node that sums up item `i` of the height below; NULL: no memory. */
+static void *
+sum_for(struct list *nodes, size_t i, size_t size)
+{
+    return i % INDEX_FAN == 0 ? list_add(nodes, size) : list_at(nodes, i / INDEX_FAN, size);
 }
 
 /* ---- spans ---- */
@@ -52,7 +61,7 @@ static bool
 sum_nodes(const struct list *below, struct list *nodes)
 {
     for (size_t i = 0; i < below->count; i++) {
-        struct node *to = i % FAN == 0 ? list_add(nodes, sizeof *to) : list_at(nodes, i / FAN, sizeof *to);
+        struct node *to = sum_for(nodes, i, sizeof *to);
         if (to == NULL)
             return false;
         add_node(to, list_at(below, i, sizeof *to));
@@ -64,7 +73,7 @@ sum_nodes(const struct list *below, struct list *nodes)
 bool
 track_raise(struct track *track)
 {
-    while (track->heights > 0 && track->heights < HEIGHTS && track->nodes[track->heights - 1].count > FAN) {
+    while (track->heights > 0 && track->heights < INDEX_HEIGHTS && track->nodes[track->heights - 1].count > INDEX_FAN) {
         if (!sum_nodes(&track->nodes[track->heights - 1], &track->nodes[track->heights]))
             return false;
         track->heights++;
@@ -75,10 +84,10 @@ track_raise(struct track *track)
 bool
 track_begins(struct track *track, size_t i, const struct node *span)
 {
-    size_t at = i / BLOCK;
+    size_t at = i / INDEX_BLOCK;
     if (track->heights == 0)
         track->heights = 1;
-    for (int height = 0; height < track->heights; height++, at /= FAN) {
+    for (int height = 0; height < track->heights; height++, at /= INDEX_FAN) {
         struct list *nodes = &track->nodes[height];
         struct node *node = at < nodes->count ? list_at(nodes, at, sizeof *node) : list_add(nodes, sizeof *node);
         if (node == NULL)
@@ -97,8 +106,8 @@ void
 track_ends(struct track *track, size_t i, const struct span *span)
 {
     uint64_t length = span->end - span->begin;
-    size_t at = i / BLOCK;
-    for (int height = 0; height < track->heights && at < track->nodes[height].count; height++, at /= FAN) {
+    size_t at = i / INDEX_BLOCK;
+    for (int height = 0; height < track->heights && at < track->nodes[height].count; height++, at /= INDEX_FAN) {
         struct node *node = list_at(&track->nodes[height], at, sizeof *node);
         node->last = length > 0 ? span->end - 1 : span->begin;
         if (length > node->longest || node->longest_work == WORK_NONE) {
@@ -125,10 +134,10 @@ add_mark_node(struct mark_node *to, const struct mark_node *node)
 bool
 lane_marks(struct lane_index *lane, size_t i, const struct mark_node *mark)
 {
-    size_t at = i / BLOCK;
+    size_t at = i / INDEX_BLOCK;
     if (lane->mark_heights == 0)
         lane->mark_heights = 1;
-    for (int height = 0; height < lane->mark_heights; height++, at /= FAN) {
+    for (int height = 0; height < lane->mark_heights; height++, at /= INDEX_FAN) {
         struct list *nodes = &lane->mark_nodes[height];
         struct mark_node *node = at < nodes->count ? list_at(nodes, at, sizeof *node) : list_add(nodes, sizeof *node);
         if (node == NULL)
@@ -142,11 +151,11 @@ bool
 marks_raise(struct lane_index *lane)
 {
     int *heights = &lane->mark_heights;
-    for (; *heights > 0 && *heights < HEIGHTS && lane->mark_nodes[*heights - 1].count > FAN; ++*heights) {
+    for (; *heights > 0 && *heights < INDEX_HEIGHTS && lane->mark_nodes[*heights - 1].count > INDEX_FAN; ++*heights) {
         const struct list *below = &lane->mark_nodes[*heights - 1];
         struct list *nodes = &lane->mark_nodes[*heights];
         for (size_t i = 0; i < below->count; i++) {
-            struct mark_node *to = i % FAN == 0 ? list_add(nodes, sizeof *to) : list_at(nodes, i / FAN, sizeof *to);
+            struct mark_node *to = sum_for(nodes, i, sizeof *to);
             if (to == NULL)
                 return false;
             add_mark_node(to, list_at(below, i, sizeof *to));
@@ -169,10 +178,10 @@ add_seq_node(struct seq_node *to, const struct seq_node *node)
 bool
 seqs_take(struct index *index, size_t seq, const struct seq_node *event)
 {
-    size_t at = seq / BLOCK;
+    size_t at = seq / INDEX_BLOCK;
     if (index->seq_heights == 0)
         index->seq_heights = 1;
-    for (int height = 0; height < index->seq_heights; height++, at /= FAN) {
+    for (int height = 0; height < index->seq_heights; height++, at /= INDEX_FAN) {
         struct list *nodes = &index->seq_nodes[height];
         struct seq_node *node = at < nodes->count ? list_at(nodes, at, sizeof *node) : list_add(nodes, sizeof *node);
         if (node == NULL)
@@ -186,11 +195,11 @@ bool
 seqs_raise(struct index *index)
 {
     int *heights = &index->seq_heights;
-    for (; *heights > 0 && *heights < HEIGHTS && index->seq_nodes[*heights - 1].count > FAN; ++*heights) {
+    for (; *heights > 0 && *heights < INDEX_HEIGHTS && index->seq_nodes[*heights - 1].count > INDEX_FAN; ++*heights) {
         const struct list *below = &index->seq_nodes[*heights - 1];
         struct list *nodes = &index->seq_nodes[*heights];
         for (size_t i = 0; i < below->count; i++) {
-            struct seq_node *to = i % FAN == 0 ? list_add(nodes, sizeof *to) : list_at(nodes, i / FAN, sizeof *to);
+            struct seq_node *to = sum_for(nodes, i, sizeof *to);
             if (to == NULL)
                 return false;
             add_seq_node(to, list_at(below, i, sizeof *to));

@@ -1,5 +1,5 @@
-/* One event into the index. Stages nest: an end closes the innermost open span of its kind and what was left open inside
- * of it. A lock that is held does not nest, its two ends are marks, as is an end without a begin.
+/* One event into the index. Stages nest: an end closes the innermost open span of its kind and what was left open
+ * inside of it. A lock that is held does not nest, its two ends are marks, as is an end without a begin.
  * Interface: index_learn, then index_take event by event; lane_turn for who only counts. */
 #include "analysis/index_internal.h"
 
@@ -169,9 +169,9 @@ flows_room(struct index *index, size_t flow)
     return true;
 }
 
-/* A begin event leaves, an end event arrives; of instants the first leaves, the others arrive. Where a flow arrives first is
- * its other end; later arrivals know where they came from. Ids are dense: more than a few times as many as there are events
- * is damage. */
+/* A begin event leaves, an end event arrives; of instants the first leaves, the others arrive. Where a flow arrives
+ * first is its other end; later arrivals know where they came from. Ids are dense: more than a few times as many as
+ * there are events is damage. */
 static bool
 add_flow(struct index *index, const struct trace_event *event, size_t seq)
 {

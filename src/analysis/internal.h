@@ -18,8 +18,9 @@ struct row_key { int64_t first, second; };
 struct memory_row { struct row_key key; struct state_memory memory; };             /* (device, 0) */
 struct bucket_row {                                                                /* (rank, index) */
     struct row_key key;
-    int64_t        bytes, params, ready, indices, sequence;
-    bool           launching, launched, reduced, has_sequence;
+    int64_t        bytes, params, ready, indices, sequence, copied;
+    uint64_t       ready_bits, unused_bits;                /* of its first 64 parameters */
+    bool           launching, launched, reduced, has_sequence, marks_unused, finalized, rebuilding, rebuilt;
 };
 struct lock_row { struct row_key key; int64_t holder; uint64_t waiting; };         /* (rank, text); holder: lane + 1 */
 
@@ -60,7 +61,8 @@ struct moment {
 /* Which kinds mean something, found by name once. */
 enum fact {
     FACT_NONE, FACT_ALLOC, FACT_FREE, FACT_SNAPSHOT, FACT_BUCKET, FACT_READY, FACT_PREPARE, FACT_LAUNCH, FACT_ISSUE,
-    FACT_REDUCED, FACT_LOCK_WAIT, FACT_LOCK_HOLD, FACT_SEGMENT, FACT_ROLE, FACT_GRADIENT
+    FACT_REDUCED, FACT_LOCK_WAIT, FACT_LOCK_HOLD, FACT_SEGMENT, FACT_ROLE, FACT_GRADIENT,
+    FACT_UNUSED, FACT_COPIED, FACT_FINALIZED, FACT_REBUILD
 };
 enum call_fact {
     CALL_NONE, CALL_ISSUE, CALL_WAITED, CALL_OVER, CALL_MEET, CALL_ERROR, CALL_INJECTED, CALL_TASK_START, CALL_TASK_END,

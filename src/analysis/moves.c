@@ -28,7 +28,8 @@ move_shows(const struct trace *trace, const struct move_rules *rules, size_t seq
 {
     const struct trace_event *event = trace_event(trace, seq);
     const char               *name = event != NULL ? trace_kind(trace, event->kind)->name : "";
-    if (is_of_family(name, "memory") || strcmp(name, "comm.numbers") == 0) /* contents, as a snapshot */
+    if (is_of_family(name, "memory") || strcmp(name, "comm.numbers") == 0 ||
+        strcmp(name, "autograd.graph") == 0) /* contents, as a snapshot */
         return (rules->shown & SHOWN_MEMORY) != 0;
     if (is_of_family(name, "lock"))
         return (rules->shown & SHOWN_LOCKS) != 0;

@@ -1,7 +1,8 @@
 /* Moves over a record: where step, next, finish, continue, until and their reverses stop. A session (live, or in a
  * batch) and the viewer of a saved trace ask here, so all of them have the same stops.
  *
- *   step      the next event, but passes over memory.* and lock.* unless they are shown (move_rules)
+ *   step      the next event, but passes over memory.* (with it comm.numbers, autograd.graph) and lock.* unless they
+ *             are shown (move_rules)
  *   next      in the order of the trace, on any lane, the next begin of a stage of dp, ddp, c10d, autograd, module or
  *             optim, or the next word of the lesson: lesson.begin, say, ask, end, and a check that fails. So it goes
  *             into what a stage does; finish passes over that. Points of the engine (dp.scatter.chunk, c10d.issue)

@@ -263,21 +263,28 @@ state_snapshot(const struct state *state, int64_t storage, size_t *seq)
     return state_snapshot_before(state, storage, state->now.next, seq);
 }
 
+static struct state_bucket
+bucket_told(const struct state *state, const struct bucket_row *row)
+{
+    return (struct state_bucket){
+        .index = row->key.second, .bytes = row->bytes, .params = row->params, .ready = row->ready,
+        .copied = row->copied, .sequence = row->sequence, .ready_bits = row->ready_bits,
+        .unused_bits = row->unused_bits, .launched = row->launched, .reduced = row->reduced,
+        .has_sequence = row->has_sequence, .finalized = row->finalized, .rebuilt = row->rebuilt,
+        .indices = trace_text_at(state->trace, row->indices),
+    };
+}
+
 size_t
 state_buckets(const struct state *state, int rank, struct state_bucket *out, size_t room)
 {
-    size_t count = 0;
-    const struct bucket_row *row = (const void *)state->now.buckets.items;
-    for (size_t i = 0; i < state->now.buckets.count; i++, row++) {
-        if (row->key.first != rank)
-            continue;
+    const struct rows *rows = &state->now.buckets;
+    size_t from = 0, count = 0;
+    rows_find(rows, rank, INT64_MIN, &from);
+    const struct bucket_row *row = (const void *)rows->items;
+    for (size_t i = from; i < rows->count && row[i].key.first == rank; i++, count++)
         if (count < room)
-            out[count] = (struct state_bucket){ .index = row->key.second, .bytes = row->bytes, .params = row->params,
-                                                .ready = row->ready, .launched = row->launched,
-                                                .reduced = row->reduced,
-                                                .indices = trace_text_at(state->trace, row->indices) };
-        count++;
-    }
+            out[count] = bucket_told(state, &row[i]);
     return count;
 }
 

@@ -31,7 +31,14 @@ int64_t state_snapshot(const struct state *state, int64_t storage, size_t *seq);
 /* The same of an earlier moment: before event `before`, of those that the state has come by so far. */
 int64_t state_snapshot_before(const struct state *state, int64_t storage, size_t before, size_t *seq);
 /* Buckets of a rank as DDP announced and filled them. */
-struct state_bucket { int64_t index, bytes, params, ready; bool launched, reduced; const char *indices; };
+struct state_bucket {
+    int64_t     index, bytes, params, ready;
+    int64_t     copied;                    /* gradients that it was copied back to */
+    int64_t     sequence;                  /* of its all-reduce, if has_sequence */
+    uint64_t    ready_bits, unused_bits;   /* of its first 64 parameters, in the order of `indices` */
+    bool        launched, reduced, has_sequence, finalized, rebuilt;
+    const char *indices;
+};
 size_t state_buckets(const struct state *state, int rank, struct state_bucket *out, size_t room);
 /* Locks: who holds them. */
 struct state_lock { const char *name; int holder_lane; size_t waiting; }; /* holder_lane -1: free */

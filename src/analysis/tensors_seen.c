@@ -111,23 +111,26 @@ add_arguments(const struct tensors *tensors, size_t seq, struct seen_tensor *out
             shape_of_storage(tensors, seq, &seen);
         }
         snprintf(seen.role, sizeof seen.role, "%s", numbers ? "the message" : kind->arg_name[i]);
+        if (!numbers && seen.name[0] == '\0')
+            tensors_storage_name(tensors, seen.storage, seq, seen.name);
         count = add_seen(out, count, &seen);
     }
     return count;
 }
 
-/* What a message carries is told within the hop that sends it. */
+/* What a message carries is told before the hop that sends it, and beside the memory that it leaves. */
 static size_t
-add_message(const struct tensors *tensors, size_t begin, size_t seq, struct seen_tensor *out, size_t count)
+add_message(const struct tensors *tensors, size_t begin, struct seen_tensor *out, size_t count)
 {
     const struct trace_event *hop = trace_event(tensors->trace, begin);
     if (strcmp(trace_kind(tensors->trace, hop->kind)->name, "comm.hop") != 0)
         return count;
-    for (size_t at = begin + 1; at <= seq && at < begin + MESSAGE_WITHIN; at++) {
+    for (size_t at = begin; at-- > 0 && begin - at < MESSAGE_WITHIN;) {
         const struct trace_event *event = trace_event(tensors->trace, at);
-        if (event->lane == hop->lane)
-            return strcmp(trace_kind(tensors->trace, event->kind)->name, "comm.numbers") == 0
-                       ? add_arguments(tensors, at, out, count) : count;
+        if (event->lane != hop->lane || telling_of(tensors, at)->told == TOLD_TENSOR)
+            continue;
+        return strcmp(trace_kind(tensors->trace, event->kind)->name, "comm.numbers") == 0
+                   ? add_arguments(tensors, at, out, count) : count;
     }
     return count;
 }
@@ -136,11 +139,11 @@ static size_t
 own_tensors(const struct tensors *tensors, size_t seq, struct seen_tensor *out)
 {
     const struct trace_event *event = trace_event(tensors->trace, seq);
-    size_t begin = event->phase == PHASE_END ? trace_partner(tensors->trace, seq) : SIZE_MAX, count = 0;
-    if (begin != SIZE_MAX)
-        count = add_message(tensors, begin, seq, out, count);
+    size_t begin = event->phase == PHASE_END ? trace_partner(tensors->trace, seq) : seq, count = 0;
+    if (begin != SIZE_MAX && event->phase != PHASE_INSTANT)
+        count = add_message(tensors, begin, out, count);
     count = add_group(tensors, seq, out, count);
-    if (begin != SIZE_MAX)
+    if (begin != SIZE_MAX && begin != seq)
         count = add_group(tensors, begin, out, count);
     return count > 0 && event->phase != PHASE_INSTANT ? count : add_arguments(tensors, seq, out, count);
 }
@@ -196,6 +199,16 @@ add_peer(struct seen_tensor *out, size_t count, size_t room, const struct seen_t
     return count + 1;
 }
 
+/* Before it is read what it says. */
+static bool
+is_known_peer(const struct seen_tensor *peers, size_t count, const struct trace_event *event)
+{
+    for (size_t i = 0; i < count; i++)
+        if (peers[i].rank == event->rank && (event->rank >= 0 || peers[i].device == event->device))
+            return true;
+    return false;
+}
+
 static size_t
 peers_by_name(const struct tensors *tensors, const struct seen_tensor *tensor, size_t seq, struct seen_tensor *out,
               size_t room)
@@ -208,7 +221,8 @@ peers_by_name(const struct tensors *tensors, const struct seen_tensor *tensor, s
     size_t place = list_place(list, seq);
     for (size_t i = place; i-- > 0 && place - i < PEERS_LOOKED_AT;) {
         struct seen_tensor seen;
-        if (seen_at(tensors, list->seqs[i], &seen) && strcmp(seen.name, tensor->name) == 0)
+        if (!is_known_peer(out, count, trace_event(tensors->trace, list->seqs[i])) &&
+            seen_at(tensors, list->seqs[i], &seen))
             count = add_peer(out, count, room, &seen);
     }
     return count;

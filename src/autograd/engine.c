@@ -140,6 +140,14 @@ validate_outputs(struct task *me, struct node *node, struct tensor **grad_in)
     return true;
 }
 
+/* In `stepped`: where the node stands in the graph that was told (autograd.graph); -1 nowhere. */
+static int64_t
+told_place(struct task *me, const struct node *node)
+{
+    const struct graph *graph = (const struct graph *)(uintptr_t)me->slots[SLOT_GRAPH];
+    return graph != NULL && sched_is_stepped(me->sched) ? (int64_t)graph_place(graph, node) : -1;
+}
+
 /* Runs the node: gradients of its outputs in, of its inputs out (in the caller's scope).
  * A node that got nothing has nothing to hand on; a leaf's hooks for afterwards run all the same, as PyTorch's do. */
 bool
@@ -147,8 +155,10 @@ node_apply(struct task *me, struct node *node, struct tensor *const *grad_out,
            struct tensor **grad_in)
 {
     int64_t number = (int64_t)node->sequence_nr; /* of an AccumulateGrad: -1 */
+    int64_t place = told_place(me, node);
+    int64_t name_id = stage_name_id(me, node->name);
     tensor_announce_all(me, grad_out, node->output_count, "incoming gradient");
-    STAGE(me, autograd_node, stage_name_id(me, node->name), number, node->edge_count);
+    STAGE(me, autograd_node, name_id, number, node->edge_count, place);
     if (!any_given(grad_out, node->output_count))
         return node->variable == NULL || leaf_hooks_run_after(me, node->variable, node);
     char               name[64] = "";
@@ -407,7 +417,8 @@ roots_of(struct task *me, struct tensor *const *tensors, struct tensor *const *g
 static bool
 graph_execute(struct task *me, struct graph *graph, const struct root *roots, int count)
 {
-    bool ok = graph_want(me, graph) && graph_discover(me, graph, roots, count);
+    bool ok = graph_want(me, graph) && graph_discover(me, graph, roots, count) &&
+              graph_announce(me, graph, roots, count);
     for (int i = 0; ok && i < count; i++) {
         const struct edge *edge = &roots[i].edge;
         ok = deliver(me, graph, (struct arrival){ graph_place(graph, edge->node), edge->input_nr,
@@ -532,6 +543,7 @@ autograd_backward(struct task *me, struct tensor *const *tensors,
 {
     static const struct backward_options plain = { 0 };
     const struct backward_options *chosen = options != NULL ? options : &plain;
+    tensor_announce_all(me, tensors, count, "root");
     STAGE(me, autograd_backward, count, chosen->keep_graph || chosen->create_graph);
     struct graph graph;
     if (task_failed(me) || !graph_init(me, &graph, chosen))

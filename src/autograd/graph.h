@@ -69,6 +69,8 @@ bool graph_discover(struct task *me, struct graph *graph, const struct root *roo
 /* Makes the node ready when this was the last one that it waited for. `unmanned`: the queue of a device that has its
  * first work now, so that its worker is to be started, else SIZE_MAX; nobody else is told of it. */
 bool graph_deliver(struct task *me, struct graph *graph, struct arrival arrival, size_t *unmanned);
+/* `stepped` only: the trace is told who hands gradients to whom (announce.c). false: failed. */
+bool graph_announce(struct task *me, const struct graph *graph, const struct root *roots, int count);
 size_t graph_place(const struct graph *graph, const struct node *node); /* SIZE_MAX: not part of this backward */
 /* Waits for a node of `queue` to be ready. false: nothing more to do here. */
 bool graph_take(struct task *me, struct graph *graph, size_t queue, size_t *index);

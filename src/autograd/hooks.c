@@ -88,6 +88,9 @@ bool
 node_hook_run(struct task *me, const struct hook *hook, struct node *node,
               struct tensor **grads, int count)
 {
+    const struct tensor *leaf = node->variable; /* its hooks see what it has by now */
+    tensor_announce_named(me, leaf != NULL ? leaf->grad : count > 0 ? grads[0] : NULL,
+                          "gradient", leaf != NULL ? leaf->name : NULL);
     STAGE(me, autograd_hook, stage_name_id(me, node->name));
     struct tensor *first = count > 0 ? grads[0] : NULL;
     bool           ok    = hook->run(me, hook->context, node, grads, count);

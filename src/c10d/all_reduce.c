@@ -97,11 +97,24 @@ algorithm_chosen(struct task *me, const struct collective *call)
 
 /* ---- around it ---- */
 
+/* The algorithm's name and how it cuts the tensor: in `parts` chunks of `each` elements; 0: equal ones, -1: halves of
+ * halves, -W: equal ones, each cut again in W. A script's own cuts as it likes: 0 parts. */
+void
+algorithm_announce(struct task *me, const char *name, int64_t elements, const struct cut *cut)
+{
+    int64_t each = cut->within == 0 ? -1 : cut->within > 1 ? -cut->within : cut->each;
+    if (!sched_is_stepped(me->sched) || !stage_enabled(me, KIND_c10d_algorithm))
+        return;
+    int64_t name_id = stage_name_id(me, name);
+    POINT(me, c10d_algorithm, name_id, cut->parts, each, elements);
+}
+
 static bool
 all_reduce_run(struct task *me, const struct collective *call)
 {
     const struct custom_algorithm *custom = call->options.custom;
     if (custom != NULL) { /* who wrote it adds up: multiplying before and dividing after are not his */
+        algorithm_announce(me, custom->name, call->elements, &(struct cut){ .within = 1 });
         bool done = custom->run(me, custom->context, call->tensor, call->options.op);
         tensor_tell(me, call->tensor);
         return done;
@@ -109,7 +122,11 @@ all_reduce_run(struct task *me, const struct collective *call)
     if (call->ranks == 1 || call->elements == 0)
         return true;
     const struct algorithm *algorithm = algorithm_chosen(me, call);
-    return algorithm != NULL && algorithm->run(me, call);
+    if (algorithm == NULL)
+        return false;
+    struct cut cut = algorithm->cut != NULL ? algorithm->cut(call) : (struct cut){ 1, 1, call->elements };
+    algorithm_announce(me, algorithm->name, call->elements, &cut);
+    return algorithm->run(me, call);
 }
 
 /* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. PREMUL_SUM multiplies

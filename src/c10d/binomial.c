@@ -50,6 +50,6 @@ tree_price(const struct reduce_size *size)
 }
 
 const struct algorithm algorithm_tree = {
-    "tree", tree_all_reduce, tree_price, "2 (N-1)", "1 to log2(N)+1 times S",
+    "tree", tree_all_reduce, tree_price, NULL, "2 (N-1)", "1 to log2(N)+1 times S",
     "along a binomial tree to rank 0 and back, whole tensors: the fewest messages"
 };

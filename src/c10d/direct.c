@@ -75,7 +75,13 @@ direct_all_reduce(struct task *me, const struct collective *call)
     return true;
 }
 
+static struct cut
+direct_cut(const struct collective *call)
+{
+    return (struct cut){ call->ranks, 1, gloo_chunk(call) };
+}
+
 const struct algorithm algorithm_direct = {
-    "direct", direct_all_reduce, NULL, "2 N (N-1)", "2 (N-1)/N S",
+    "direct", direct_all_reduce, NULL, direct_cut, "2 N (N-1)", "2 (N-1)/N S",
     "rank k adds up everybody's chunk k and gives it to all; in threads through shared memory: the fastest"
 };

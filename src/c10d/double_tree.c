@@ -148,7 +148,14 @@ double_tree_price(const struct reduce_size *size)
     return (2 * levels(size->ranks) + pieces - 1) * piece;
 }
 
+static struct cut
+double_tree_cut(const struct collective *call)
+{
+    return (struct cut){ 2, piece_count((double)call->bytes), 0 };
+}
+
 const struct algorithm algorithm_double_tree = {
-    "double_tree", double_tree_all_reduce, double_tree_price, "4 (N-1) for each 512 KiB of a half", "at most 2 S",
+    "double_tree", double_tree_all_reduce, double_tree_price, double_tree_cut,
+    "4 (N-1) for each 512 KiB of a half", "at most 2 S",
     "two binary trees, each for half the data, up and down in pieces: NCCL's for many nodes"
 };

@@ -94,8 +94,15 @@ halving_price(const struct reduce_size *size)
     return us;
 }
 
+static struct cut
+halving_cut(const struct collective *call)
+{
+    return (struct cut){ power_below(call->ranks), 0, 0 };
+}
+
 const struct algorithm algorithm_halving_doubling = {
-    "halving_doubling", halving_all_reduce, halving_price, "2 P log2(P) + 2 (N-P), P the power of two below N",
+    "halving_doubling", halving_all_reduce, halving_price, halving_cut,
+    "2 P log2(P) + 2 (N-P), P the power of two below N",
     "2 (P-1)/P S; folded pairs: S more",
     "partners at distances 1, 2, 4 ... exchange half of what is left, then the same backwards"
 };

@@ -37,7 +37,15 @@ hierarchical_price(const struct reduce_size *size)
                             2 * (nodes - 1) * hop_us(size, per_node, size->bytes / size->ranks, per_node);
 }
 
+static struct cut
+hierarchical_cut(const struct collective *call)
+{
+    int per_node = nodes_ranks_each(call->channel);
+    return (struct cut){ per_node, call->ranks / per_node, 0 };
+}
+
 const struct algorithm algorithm_hierarchical = {
-    "hierarchical", hierarchical_all_reduce, hierarchical_price, "2 N (g-1) + 2 N (N/g-1), g ranks a node",
+    "hierarchical", hierarchical_all_reduce, hierarchical_price, hierarchical_cut,
+    "2 N (g-1) + 2 N (N/g-1), g ranks a node",
     "2 (N-1)/N S", "reduce-scatter in the node, a ring between nodes for each of its ranks, all-gather in the node"
 };

@@ -1,7 +1,6 @@
 /* Hops: what every algorithm is made of. In one hop a rank sends a message over one link, receives one over another, or
  * both at once; what comes takes the place of elements or is reduced into them. Each message is one comm.hop, told on
- * the lane of its sender, with the numbers that it carries in a comm.numbers; a rank that only receives tells
- * comm.receive.
+ * the lane of its sender, behind a comm.numbers with what it carries; a rank that only receives tells comm.receive.
  * Order of use: fill a struct hop, hop_run; or a struct exchange, for parts of one tensor, exchange_run. */
 #include <string.h>
 #include "base/dtype.h"
@@ -81,7 +80,7 @@ hop_tell_numbers(struct task *me, const struct collective *call, const struct ho
     int64_t told = count < most ? count : most, sum = numbers_checksum(dtype, hop->send.data, (size_t)count);
     struct storage_content content = { (int)dtype, 1, &told, hop->send.data };
     int64_t snapshot = (int64_t)elements_snapshot(me, &content);
-    POINT(me, comm_numbers, hop->chunk, count, sum, snapshot);
+    POINT(me, comm_numbers, hop->send.first, count, sum, snapshot);
 }
 
 bool
@@ -149,7 +148,6 @@ hop_send(struct task *me, const struct collective *call, struct hop *hop)
     int64_t bytes = (int64_t)hop->send.bytes;
     hop_announce(me, call, hop->send.data, bytes);
     STAGE(me, comm_hop, hop->chunk, bytes, hop->out->receiver, hop->reduce);
-    hop_tell_numbers(me, call, hop);
     if (!hop_depart(me, call, hop))
         return false;
     if (hop->in != NULL && !hop_take(me, call, hop)) {
@@ -186,6 +184,7 @@ hop_run(struct task *me, const struct collective *call, struct hop *hop)
     if (hop->in != NULL && hop->receive.bytes == 0 && !hop->even_empty)
         hop->in = NULL;
     if (hop->out != NULL && (hop->send.bytes > 0 || hop->even_empty)) {
+        hop_tell_numbers(me, call, hop); /* before it leaves: who stands at the hop knows them */
         if (!hop->direct && stage_enabled(me, KIND_comm_hop))
             stage_depart(me, hop->send.flow = sched_next_flow(me));
         return hop_send(me, call, hop);
@@ -209,7 +208,8 @@ part_message(const struct collective *call, struct part part)
 {
     size_t element = dtype_size(call->tensor->dtype);
     char  *data    = tensor_elements(call->tensor);
-    return (struct message){ .data = data + (size_t)part.first * element, .bytes = (size_t)part.count * element };
+    return (struct message){ .data = data + (size_t)part.first * element, .bytes = (size_t)part.count * element,
+                             .first = part.first };
 }
 
 static bool

@@ -129,8 +129,9 @@ void         link_lose(struct task *me, struct link *link, const struct fault_me
 void         fault_words(const struct fault_message *fault, int from, int to, char *out, size_t size);
 bool         link_misfit(struct task *me, const struct link *link, size_t sent, size_t expected);   /* false: failed */
 /* in_turn: it leaves only when its receiver waits for it; both ends say so. in_place: nothing changes it until it has
- * landed, nor does the sender anything before that but take a message. */
-struct message { void *data; size_t bytes; uint32_t flow; bool in_turn, in_place; struct fault_message fault; };
+ * landed, nor does the sender anything before that but take a message. first: the number of its first element in the
+ * tensor that is cut in chunks. */
+struct message { void *data; size_t bytes; int64_t first; uint32_t flow; bool in_turn, in_place; struct fault_message fault; };
 /* Hands a message to the link, as soon as the last one was taken. Does not wait for it to arrive: link_land does. */
 bool link_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
 /* Only the time that the message takes on the wire: its receiver takes it out of the sender's memory. */
@@ -206,12 +207,19 @@ bool exchange_run(struct task *me, const struct collective *call, const struct e
 
 /* ---- all-reduce ---- */
 
+/* How a tensor is cut in chunks, for the trace: in `parts`, each of `each` elements (0: as part_of cuts), and each of
+ * them again `within` times (1: not; 0: `parts` are halves of halves). */
+struct cut { int64_t parts, within, each; };
+/* `stepped` only: the trace is told the algorithm's name, and how it cuts so many elements. */
+void algorithm_announce(struct task *me, const char *name, int64_t elements, const struct cut *cut);
+
 /* Leaves the reduction of all ranks' tensors in each of them, equal to the bit. The caller has checked that there is
  * more than one rank and an element, sees to AVG and PREMUL_SUM (here they are SUM), and tells the tensor's new version. */
 struct algorithm {
     const char *name;
     bool      (*run)(struct task *me, const struct collective *call);
     double    (*price)(const struct reduce_size *size);   /* us; NULL: "auto" does not take it */
+    struct cut (*cut)(const struct collective *call);     /* NULL: the tensor goes as a whole */
     const char *hops, *bytes;                             /* of all ranks; that one sends: N ranks, S bytes */
     const char *help;
 };

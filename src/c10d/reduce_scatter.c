@@ -113,7 +113,8 @@ chunk_of(const struct slots *slots, int number)
 {
     int k = (number % slots->call->ranks + slots->call->ranks) % slots->call->ranks;
     return (struct message){ .data = slots->scratch + slots->chunk[k],
-                             .bytes = (size_t)(slots->chunk[k + 1] - slots->chunk[k]) };
+                             .bytes = (size_t)(slots->chunk[k + 1] - slots->chunk[k]),
+                             .first = slots->chunk[k] / slots->element };
 }
 
 /* Sends to rank - 1, beginning with the chunk of the rank after it, and so ends with its own. */
@@ -151,7 +152,7 @@ my_piece(const struct slots *slots, int slot)
     int64_t      at    = slots->in_one ? slots->begin[slot] + piece.from : slots->chunk[rank];
     for (int before = 0; !slots->in_one && before < slot; before++)
         at += piece_of(slots, before, rank).bytes;
-    return (struct message){ .data = slots->scratch + at, .bytes = (size_t)piece.bytes };
+    return (struct message){ .data = slots->scratch + at, .bytes = (size_t)piece.bytes, .first = at / slots->element };
 }
 
 static bool
@@ -175,6 +176,19 @@ pieces_go_home(struct task *me, const struct slots *slots, const struct collecti
     return true;
 }
 
+/* Chunks of one length are told; where slots differ they have none. */
+static void
+slots_announce(struct task *me, const struct slots *slots)
+{
+    int     ranks = slots->call->ranks;
+    int64_t all   = slots->begin[ranks], each = slots->chunk[1], most = each > 0 ? each : 1;
+    for (int k = 0; k < ranks; k++)
+        if (slots->chunk[k + 1] != at_most(most * (k + 1), all))
+            return;
+    struct cut cut = { ranks, 1, most / slots->element };
+    algorithm_announce(me, "ring", all / slots->element, &cut);
+}
+
 /* A mean is divided last, by the owner of the chunk. */
 static bool
 slots_reduce(struct task *me, const struct collective *call, const char *what)
@@ -186,6 +200,7 @@ slots_reduce(struct task *me, const struct collective *call, const char *what)
     size_t bytes = (size_t)slots.begin[call->ranks];
     if (call->options.op == REDUCE_PREMUL_SUM)
         reduce_multiply((int)call->tensor->dtype, slots.scratch, bytes, call->options.factor);
+    slots_announce(me, &slots);
     if (!ring_of_slots(me, &slots, call))
         return false;
     struct message mine = chunk_of(&slots, call->rank);

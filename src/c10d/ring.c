@@ -175,8 +175,14 @@ ring_price(const struct reduce_size *size)
     return 2 * (size->ranks - 1) * hop_us(size, size->per_node < size->ranks ? size->per_node : 1, chunk, 1);
 }
 
+static struct cut
+ring_cut(const struct collective *call)
+{
+    return (struct cut){ call->ranks, 1, call->options.ring_forwards ? 0 : gloo_chunk(call) };
+}
+
 const struct algorithm algorithm_ring = {
-    "ring", ring_all_reduce, ring_price, "2 N (N-1)", "2 (N-1)/N S",
+    "ring", ring_all_reduce, ring_price, ring_cut, "2 N (N-1)", "2 (N-1)/N S",
     "a chunk a rank goes round twice, first adding up, then telling the sum; all links are busy all the time"
 };
 

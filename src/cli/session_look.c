@@ -3,6 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "analysis/buckets.h"
+#include "analysis/graph.h"
+#include "analysis/rounds.h"
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "cli/session.h"
@@ -48,22 +51,6 @@ info_memory(struct session *session, struct str *out)
 }
 
 static void
-info_buckets(struct session *session, struct str *out)
-{
-    struct state_bucket       buckets[64];
-    const struct trace_event *here  = trace_event(session->trace, session->cursor);
-    int                       rank  = here != NULL && here->rank >= 0 ? here->rank : 0;
-    size_t                    count = state_buckets(session->state, rank, buckets, countof(buckets));
-    if (count == 0)
-        str_addf(out, "rank %d has no buckets yet\n", rank);
-    for (size_t i = 0; i < count && i < countof(buckets); i++)
-        str_addf(out,
-                 "rank %d bucket %" PRId64 ": parameters %s, %" PRId64 " B, %" PRId64 "/%" PRId64 " ready%s%s\n",
-                 rank, buckets[i].index, buckets[i].indices, buckets[i].bytes, buckets[i].ready, buckets[i].params,
-                 buckets[i].launched ? ", started" : "", buckets[i].reduced ? ", reduced" : "");
-}
-
-static void
 info_locks(struct session *session, struct str *out)
 {
     struct state_lock locks[64];
@@ -74,6 +61,30 @@ info_locks(struct session *session, struct str *out)
         str_addf(out, "%s: %s%s, %zu wait\n", locks[i].name, locks[i].holder_lane >= 0 ? "held by " : "free",
                  locks[i].holder_lane >= 0 ? trace_lane_at(session->trace, (size_t)locks[i].holder_lane)->name : "",
                  locks[i].waiting);
+}
+
+static bool
+info_ring(struct session *session, struct str *out)
+{
+    struct rounds *rounds = rounds_at(session->trace, session->state, session->cursor);
+    if (rounds != NULL)
+        rounds_print(rounds, out);
+    else
+        str_add(out, "out of memory\n");
+    rounds_free(rounds);
+    return rounds != NULL;
+}
+
+static bool
+info_graph(struct session *session, struct str *out)
+{
+    struct backward *backward = backward_at(session->trace, session->state, session->cursor);
+    if (backward != NULL)
+        backward_print(backward, out);
+    else
+        str_add(out, "out of memory\n");
+    backward_free(backward);
+    return backward != NULL;
 }
 
 static bool
@@ -90,13 +101,17 @@ tell_info(struct session *session, const char *what, struct str *out)
     else if (strncmp(what, "tensor", 6) == 0 && (what[6] == '\0' || what[6] == ' '))
         return session_tell_tensors(session, what + 6 + strspn(what + 6, " "), out);
     else if (strcmp(what, "buckets") == 0)
-        info_buckets(session, out);
+        buckets_print(session->trace, session->state, session->cursor, out);
     else if (strcmp(what, "locks") == 0)
         info_locks(session, out);
+    else if (strcmp(what, "ring") == 0)
+        return info_ring(session, out);
+    else if (strcmp(what, "graph") == 0)
+        return info_graph(session, out);
     else if (strcmp(what, "tasks") == 0)
         return session_wind(session, out) && session_ask(session, "tasks", out);
     else {
-        str_add(out, "info takes breaks, tasks, locks, buckets, memory or tensor [NAME]\n");
+        str_add(out, "info takes breaks, tasks, locks, buckets, memory, ring, graph or tensor [NAME]\n");
         return false;
     }
     return true;

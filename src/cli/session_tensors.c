@@ -76,7 +76,7 @@ say_ranks(const struct tensors *tensors, const struct seen_tensor *tensor, size_
 {
     struct seen_tensor peers[PEERS];
     size_t   count = tensors_of_peers(tensors, tensor, of, cursor, peers, PEERS);
-    bool     differ = false;
+    bool     differ = false, whole = true;
     uint32_t first = 0;
     for (size_t i = 0; i < count && count > 1; i++) {
         struct tensor_values values;
@@ -87,9 +87,10 @@ say_ranks(const struct tensors *tensors, const struct seen_tensor *tensor, size_
         str_addf(out, summary.known > 0 ? "%04x" : "not recorded", summary.hash);
         first = i == 0 ? summary.hash : first;
         differ |= summary.hash != first;
+        whole &= summary.known == summary.count;
     }
     if (count > 1)
-        str_add(out, differ ? ": they differ\n" : ": in sync\n");
+        str_add(out, !whole ? ": recorded in part\n" : differ ? ": they differ\n" : ": in sync\n");
 }
 
 bool

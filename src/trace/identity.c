@@ -36,7 +36,8 @@ trace_identity(const struct trace *trace, struct trace_identity *out)
     uint64_t sum = out->size + 1;
     for (uint64_t i = 0; i <= SAMPLES; i++) { /* the first is the head, the last ends where the file does */
         uint64_t room = out->size > sizeof page ? out->size - sizeof page : 0;
-        ssize_t  got  = pread(trace->fd, page, sizeof page, (off_t)(room / SAMPLES * i + (i == SAMPLES ? room % SAMPLES : 0)));
+        uint64_t at   = i == SAMPLES ? room : room / SAMPLES * i;
+        ssize_t  got  = pread(trace->fd, page, sizeof page, (off_t)at);
         if (got < 0)
             return false;
         sum = hash_bytes(sum, page, (size_t)got);

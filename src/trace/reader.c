@@ -443,7 +443,8 @@ open_file(int fd, const struct trace_writer *live, const char *name, char *why, 
 struct trace *
 trace_open(const char *path, char *why, size_t why_size)
 {
-    struct trace *trace = open_file(open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), NULL, path, why, why_size);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    struct trace *trace = open_file(fd, NULL, path, why, why_size);
     if (trace != NULL)
         trace->path = strdup(path); /* without it nothing is kept beside the trace */
     return trace;

@@ -36,8 +36,8 @@ struct trace_writer;
 struct trace *trace_open_live(const struct trace_writer *writer, char *why, size_t why_size);
 void          trace_release(struct trace *trace);
 bool          trace_refresh(struct trace *trace); /* true: there are more events than before */
-/* So much of the file may stay mapped in memory (the system takes it back when it needs it), for who looks here and there in
- * all of it; else 32 MiB, which is enough for who goes from its start to its end. */
+/* So much of the file may stay mapped in memory (the system takes it back when it needs it), for who looks here and
+ * there in all of it; else 32 MiB, which is enough for who goes from its start to its end. */
 void          trace_hold(struct trace *trace, size_t bytes);
 /* Changes when an event came late and moved others to a later seq (several threads, run not ended): what was kept by
  * seq is to be built anew. Never in a `stepped` trace. */
@@ -48,7 +48,8 @@ const struct trace_event     *trace_event(const struct trace *trace, size_t seq)
 uint64_t                      trace_time(const struct trace *trace, size_t seq);       /* ps */
 bool                          trace_is_virtual(const struct trace *trace);
 const char                   *trace_note(const struct trace *trace);   /* "cut short: ...", "" when whole */
-/* Six hexadecimal digits, as trace_hash says them; false: not all of the file can be read (errno says why, 0: it is cut). */
+/* Six hexadecimal digits, as trace_hash says them; false: not all of the file can be read (errno says why, 0: it is
+ * cut). */
 bool                          trace_file_hash(struct trace *trace, uint32_t *hash);
 bool                          trace_starved(const struct trace *trace); /* there was no memory for all of its events */
 bool                          trace_gone(const struct trace *trace);    /* it cannot be read any more, or not all of it */

@@ -217,7 +217,7 @@ refused("'$$_[0]' is refused", ringside('step', '--batch', $$_[0], $six), 2, $$_
     [ 'break nonsense',             qr/nonsense/ ],
     [ 'break dp.gather rank x',     qr/./ ],
     [ 'delete 7',                   qr/no breakpoint 7/ ],
-    [ 'info weather',               qr/breaks, tasks, locks, buckets or memory/ ],
+    [ 'info weather',               qr/breaks, tasks, locks, buckets, memory, ring, graph or tensor/ ],
     [ 'print nothing_of_that_name', qr/nothing_of_that_name/ ],
     [ 'set rnn.weight[0,0]',        qr/set takes/ ],
     [ 'until dp.gather; set rnn.weight[99,0] 1', qr/outside/ ],

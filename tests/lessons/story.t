@@ -77,7 +77,8 @@ for my $path (glob 'lessons/*.lua') {
     my ($name) = $path =~ m{([^/]+)\.lua$};
     my $trace  = folder() . "/$name.trace";
     is(ringside('run', '--quiet', '--trace', $trace, $path)->{status}, 0, "$name runs");
-    my @events = map { decode_json($_) } split /\n/, ringside('events', $trace, '--json')->{out};
+    my @events = map { /^(\d+) (\S+) (\S+)/ ? { seq => $1, kind => $2, phase => $3 } : () } split /\n/, ringside('events', $trace)->{out};
+    $events[ $$_{seq} ] = $_ for map { decode_json($_) } split /\n/, ringside('events', $trace, 'lesson', '--json')->{out};
     my ($keys, $told, $asks) = read_story($name, $trace, @events);
     my @frames = pictures($trace, '80x24', @$keys);
     my @words  = map { words($_) } @frames;
@@ -102,11 +103,12 @@ for my $path (glob 'lessons/*.lua') {
     my ($end) = map { $$_{seq} } grep { $$_{kind} eq 'lesson.end' } @events;
     like($frames[-1], qr{ step $end/$#events .*^L $end lesson\.end}ms, "$name: it ends at the end");
 
-    # Forwards, backwards, from anywhere. What is new since the last step is marked in one of them.
+    # Forwards, backwards, from anywhere; what is new since the last step is forgotten by going to where one stands.
     my @stops = map { $$_{seq} } grep { $$_{seq} > 0 && is_next($_, $name =~ /^10/) } @events;
     my @at    = $long ? 0 .. $#stops - 2 : map { int($_ * $#stops / 3.3) } 0 .. 2;
-    my @step  = (':reveal all<Enter>', map { my $at = $_; (":goto 0<Enter>", 'n' x ($at + 1), [], 'nnNN', [], "G:goto $stops[$at]<Enter>", []) } @at);
-    my @same  = map { tr/+/ /r } pictures($trace, '200x60', @step);
+    my @step  = (':reveal all<Enter>', map { my $at = $_; my $here = ":goto $stops[$at]<Enter>";
+        (":goto 0<Enter>", 'n' x ($at + 1), $here, [], 'nnNN', [], "G$here", []) } @at);
+    my @same  = pictures($trace, '200x60', @step);
     is(scalar(@same), 3 * @at, "$name: so many states are looked at");
     is_deeply([ grep { $same[ 3 * $_ ] ne $same[ 3 * $_ + 1 ] } 0 .. $#at ], [], "$name: a step forwards and back passes the same states");
     is_deeply([ grep { $same[ 3 * $_ ] ne $same[ 3 * $_ + 2 ] } 0 .. $#at ], [], "$name: and so it is from anywhere");

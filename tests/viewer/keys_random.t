@@ -254,6 +254,9 @@ sub check {
     wrong($round, 'the alternate screen is left')
         if $hands->{master} && $left && !$hands->{signalled}
         && rindex($hands->{seen}, "\e[?1049h") > rindex($hands->{seen}, "\e[?1049l");
+    wrong($round, 'the mouse or marked pastes are left on')
+        if $hands->{master} && $left && !$hands->{signalled} && grep {
+            rindex($hands->{seen}, "\e[?${_}h") > rindex($hands->{seen}, "\e[?${_}l") } 1002, 1006, 2004;
     open my $err, '<', "$folder/err";
     my $said = join '', <$err>;
     wrong($round, 'it complains: ' . substr $said, 0, 3000)

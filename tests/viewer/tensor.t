@@ -103,11 +103,11 @@ for my $chunk (0 .. 2) {
     my @row = map { 4 * $chunk + $_ } 0 .. 3;
     like($frame, qr/1\/3 chunk leaving  float32 \[2, 2\] cpu/, "chunk $chunk is announced with its shape");
     like($frame, qr/^ +0 +1\n +0 +$row[0] +$row[1]\n +1 +$row[2] +$row[3]$/m, "and holds rows @{[2 * $chunk]} and after");
-    like($frame, qr/^ 2 chunk arriving .* no values yet: dev$chunk has not come so far/m,
-        'where it arrives nothing is yet');
-    like($frame, qr/^ 3 cut from  float32 \[6, 2\]  min 0 mean 5\.5 max 11/m, 'and what it was cut from is told');
-    my $second = rest(pane('scatter', 'Tensor', event('scatter', qr/dp\.scatter\.chunk /, $chunk + 1), '<Down><Down>'));
-    like($second, qr/3\/3 cut from.*^ +0 +0 +1\n.*^ +5 +10 +11$/ms, 'Down chooses another, which then is drawn whole');
+    like($frame, qr/^ 3 chunk arriving .* no values yet: dev$chunk has not come so far/m,
+        'where it arrives nothing is yet: that comes last');
+    like($frame, qr/^ 2 cut from  float32 \[6, 2\]  min 0 mean 5\.5 max 11/m, 'and what it was cut from is told');
+    my $second = rest(pane('scatter', 'Tensor', event('scatter', qr/dp\.scatter\.chunk /, $chunk + 1), '<Down>'));
+    like($second, qr/2\/3 cut from.*^ +0 +0 +1\n.*^ +5 +10 +11$/ms, 'Down chooses another, which then is drawn whole');
     $frame = rest(pane('scatter', 'Tensor', event('scatter', qr/memory\.copy end dev$chunk .*from=-1/, -1)));
     like($frame, qr/^\+? +0 +$row[0] +$row[1]$/m, "the copy to device $chunk brings them there");
 }
@@ -135,6 +135,12 @@ like(pane('views', 'Tensor', event('views', qr/ op end .*op=add/), '', '--ascii'
 my $odd = rest(pane('views', 'Tensor', event('views', qr/ op end .*op=mul/)));
 like($odd, qr/min -2 mean -0\.5 max 1 nan 1 inf 1/, 'nan and inf are counted, and are in no mean');
 like($odd, qr/ 1 +nan +inf +-2$/m, 'and shown');
+my $at = event('views', qr/ op end .*op=mul/);
+like(pane('views', 'Tensor', $at, '<Right><Right>'), qr/^ \[1\] = nan *$/m, 'Right goes from value to value');
+like(pane('views', 'Tensor', $at, '<Right><Right><Right><Right><Left><Left><Left>'), qr/^ \[0\] = 1 *$/m, 'Left back');
+like(pane('views', 'Tensor', $at, '<Enter>'), qr/^\S? ?\S? \d+ memory\.snapshot /m, 'Enter goes to the snapshot that they are from');
+like(pane('ddp', 'Tensor', event('ddp', qr/optim\.step end r1 /), '%<Right>'), qr/^ \[0, 0\] = 0\.8\d* *\n.*^\+>-20%/ms,
+    '% shows by how much they changed, the cursor all digits');
 my $wide = rest(pane('views', 'Tensor', event('views', qr/ op end .*op=add.*bytes=12000/, -1)));
 like($wide, qr/float32 \[3000\]/, 'a tensor too large for a snapshot has its shape');
 like($wide, qr/kept: first and last 32/, 'it is said what is kept of it');

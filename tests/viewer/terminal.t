@@ -168,8 +168,17 @@ type('Escape');
 shows(qr/^ \? How many of the four|^ Where do six/m, 'Esc stays');
 type('q');
 shows(qr/the run is not over/, 'q asks again');
+type('d');
+left(0, 'q and d at a question');
+(my $told = screen()) =~ s/\n//g;
+my ($control) = $told =~ m{the run waits for a screen: trace_viewer --attach (/\S+?/control)};
+ok($control && -S $control, 'd leaves the run, and says where it is') or diag($told);
+line("clear; $viewer --attach $control; echo ended \$? round " . ($round + 1));
+shows(qr/^ \? How many of the four|step \d+\//m, 'another screen finds it where it was');
+type('q');
+shows(qr/the run is not over/, 'q asks there, too');
 type('s');
-left(0, 'q and s at a question');
+left(0, 'q and s');
 
 mkdir "$folder/own";
 open my $lesson, '>', "$folder/long.lua" or die "no lesson: $!";

@@ -1,0 +1,176 @@
+/* What there is to say of DDP's buckets. Interface: buckets_ranks, bucket_status, buckets_next, buckets_parties,
+ * bucket_names, bucket_params, buckets_print. */
+#include "analysis/buckets.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "base/vec.h"
+#include "trace/format.h"
+#include "trace/reader.h"
+
+enum { NEAR = 1 << 15 };
+
+int
+buckets_ranks(const struct trace *trace)
+{
+    int ranks = 0;
+    for (size_t i = 0; i < trace_lanes(trace); i++)
+        if (trace_lane_at(trace, i)->rank >= ranks)
+            ranks = trace_lane_at(trace, i)->rank + 1;
+    return ranks;
+}
+
+const char *
+bucket_status(const struct state_bucket *bucket)
+{
+    if (bucket->finalized)
+        return "done";
+    if (bucket->copied > 0)
+        return "copying back";
+    if (bucket->reduced)
+        return "reduced";
+    if (bucket->launched)
+        return "sent";
+    return bucket->ready >= bucket->params ? "ready" : "pending";
+}
+
+int
+buckets_next(const struct state_bucket *buckets, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!buckets[i].launched)
+            return (int)i;
+    return -1;
+}
+
+/* Where a rank stands: "b1 2 left", "all sent", "all reduced", "done". */
+static void
+add_standing(const struct state_bucket *buckets, size_t count, struct str *out)
+{
+    int  next = buckets_next(buckets, count);
+    bool reduced = true, done = true;
+    for (size_t i = 0; i < count; i++) {
+        reduced &= buckets[i].reduced;
+        done    &= buckets[i].finalized;
+    }
+    if (next >= 0 && buckets[next].ready < buckets[next].params)
+        str_addf(out, "b%" PRId64 " %" PRId64 " left", buckets[next].index, buckets[next].params - buckets[next].ready);
+    else if (next >= 0)
+        str_addf(out, "b%" PRId64 " ready", buckets[next].index);
+    else
+        str_add(out, done ? "done" : reduced ? "all reduced" : "all sent");
+}
+
+static void
+add_party(int first, int last, int here, const char *standing, struct str *out)
+{
+    bool is_here = here >= first && here <= last;
+    str_addf(out, "%s%sr%d", out->len > 0 ? "  " : "", is_here ? "► " : "", first);
+    if (last > first)
+        str_addf(out, "-r%d", last);
+    str_addf(out, " %s", standing);
+}
+
+void
+buckets_parties(const struct state *state, int ranks, int here, struct str *out)
+{
+    struct state_bucket *buckets = calloc(BUCKETS_MOST, sizeof *buckets);
+    struct str standing = { 0 }, before = { 0 };
+    int        first = -1;
+    for (int rank = 0; buckets != NULL && rank <= ranks; rank++) {
+        size_t count = rank < ranks ? state_buckets(state, rank, buckets, BUCKETS_MOST) : 0;
+        str_clear(&standing);
+        if (count > 0)
+            add_standing(buckets, count < BUCKETS_MOST ? count : BUCKETS_MOST, &standing);
+        if (first >= 0 && strcmp(str_text(&standing), str_text(&before)) == 0)
+            continue;
+        if (first >= 0)
+            add_party(first, rank - 1, here, str_text(&before), out);
+        first = count > 0 ? rank : -1;
+        str_clear(&before);
+        str_add(&before, str_text(&standing));
+    }
+    free(buckets);
+    str_free(&standing);
+    str_free(&before);
+}
+
+/* ---- names ---- */
+
+/* Of each parameter the name that an event told last; then of those without one, what comes next in this iteration's
+ * past of other ranks. */
+void
+bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_names *names)
+{
+    int kind = trace_kind_id(trace, "ddp.mark_variable_ready"), announced = trace_kind_id(trace, "ddp.init");
+    *names = (struct bucket_names){ { 0 } };
+    const struct trace_kind *info = kind >= 0 ? trace_kind(trace, (unsigned)kind) : NULL;
+    if (info == NULL || info->arg_count < 4 || strcmp(info->arg_name[3], "name") != 0)
+        return;
+    for (size_t steps = 0; steps < NEAR && seq < trace_count(trace); steps++, seq--) {
+        const struct trace_event *event = trace_event(trace, seq);
+        if (event->kind == announced && event->rank == rank && event->phase == PHASE_BEGIN)
+            return;
+        int64_t param = event->args[0];
+        if (event->kind == kind && param >= 0 && param < (int64_t)countof(names->texts) && names->texts[param] == 0)
+            names->texts[param] = event->args[3];
+    }
+}
+
+void
+bucket_params(const struct trace *trace, const struct state_bucket *bucket, const struct bucket_names *names,
+              struct str *out)
+{
+    const char *at = bucket->indices;
+    char       *end = NULL;
+    for (int count = 0; at != NULL; count++, at = end) {
+        long long index = strtoll(at, &end, 10);
+        if (end == at)
+            return;
+        str_add(out, count > 0 ? " " : "");
+        bool known = index >= 0 && index < (long long)countof(names->texts) && names->texts[index] != 0;
+        if (known)
+            str_add(out, trace_text_at(trace, names->texts[index]));
+        else
+            str_addf(out, "%lld", index);
+    }
+}
+
+/* ---- lines ---- */
+
+static void
+print_bucket(int rank, const struct state_bucket *bucket, struct str *out)
+{
+    str_addf(out, "rank %d bucket %" PRId64 ": parameters %s, %" PRId64 " B, %" PRId64 "/%" PRId64 " ready", rank,
+             bucket->index, bucket->indices, bucket->bytes, bucket->ready, bucket->params);
+    if (bucket->unused_bits != 0)
+        str_addf(out, " (%d unused)", __builtin_popcountll(bucket->unused_bits));
+    str_add(out, bucket->launched ? ", started" : "");
+    str_add(out, bucket->reduced ? ", reduced" : "");
+    if (bucket->copied > 0)
+        str_addf(out, ", copied back to %" PRId64, bucket->copied);
+    str_add(out, bucket->finalized ? ", done" : "");
+    str_add(out, bucket->rebuilt ? ", rebuilt\n" : "\n");
+}
+
+void
+buckets_print(const struct trace *trace, const struct state *state, size_t seq, struct str *out)
+{
+    const struct trace_event *here = trace_event(trace, seq);
+    int    rank = here != NULL && here->rank >= 0 ? here->rank : 0;
+    struct state_bucket *buckets = calloc(BUCKETS_MOST, sizeof *buckets);
+    size_t count = buckets != NULL ? state_buckets(state, rank, buckets, BUCKETS_MOST) : 0;
+    if (count == 0)
+        str_addf(out, "rank %d has no buckets yet\n", rank);
+    for (size_t i = 0; i < count && i < BUCKETS_MOST; i++)
+        print_bucket(rank, &buckets[i], out);
+    struct str parties = { 0 };
+    buckets_parties(state, buckets_ranks(trace), -1, &parties);
+    if (parties.len > 0)
+        str_addf(out, "ranks: %s\n", str_text(&parties));
+    str_free(&parties);
+    free(buckets);
+}
