@@ -1,4 +1,4 @@
-/* The events around the cursor, in the order of the trace: number, time, rank, what it is, further in the deeper it lies.
+/* The events around the cursor, in the order of the trace: number, time, rank, what it is, further in the deeper it is.
  * Those that `step` stops at, or all, or those for which a predicate holds (:events EXPR). The arrows choose one, Enter
  * goes there. A frame looks at some thousand events at most, however long the trace is. */
 #include "panes.h"
@@ -107,8 +107,8 @@ draw_choice(const struct scene *scene, struct canvas *whole)
     bool all = (view->panes[PANE_EVENTS].element & ALL) != 0;
     if (whole->height < 3 || (view->events == NULL && !all))
         return *whole;
-    canvas_textf(whole, 0, 1, (struct style){ .ink = INK_ACCENT }, "%s%.200s", view->events != NULL ? "only " : "all events",
-                 view->events != NULL ? match_text(view->events) : "");
+    canvas_textf(whole, 0, 1, (struct style){ .ink = INK_ACCENT }, "%s%.200s",
+                 view->events != NULL ? "only " : "all events", view->events != NULL ? match_text(view->events) : "");
     return canvas_part(whole, 1, 0, whole->height - 1, whole->width);
 }
 
@@ -133,7 +133,8 @@ draw(const struct scene *scene, struct canvas *whole, int skip)
     page_draw(&page, &(struct scene){ scene->model, &own, scene->capabilities }, PANE_EVENTS, pane, 0);
     int last = list.count - top;
     if (list.cut_behind && last < pane->height)
-        canvas_text(pane, last, 1, (struct style){ .ink = INK_DIM }, "\u2026 further ones lie far behind: / finds them");
+        canvas_text(pane, last, 1, (struct style){ .ink = INK_DIM },
+                    "\u2026 further ones lie far behind: / finds them");
     if (list.cut_before && top == 0 && list.count == 1 && pane->height > 2)
         canvas_text(pane, last + 1, 1, (struct style){ .ink = INK_DIM }, "\u2026 and far before");
     page_free(&page);

@@ -106,8 +106,8 @@ add_kind(const struct kind_sums *sums, const char *name, int width, struct page 
     struct style style = { .ink = (uint8_t)work_of_kind(name) };
     size_t at = sums->longest > 0 ? sums->longest_at : NO_EVENT;
     if (width >= 60)
-        page_addf(page, at, style, "%-*s %7llu %9s %9s %9s %9s", room, short_name, (unsigned long long)sums->count, self,
-                  total, mean, longest);
+        page_addf(page, at, style, "%-*s %7llu %9s %9s %9s %9s", room, short_name, (unsigned long long)sums->count,
+                  self, total, mean, longest);
     else
         page_addf(page, at, style, "%-*s %6llu %9s", room, short_name, (unsigned long long)sums->count, self);
 }
@@ -143,8 +143,8 @@ add_head(const struct scene *scene, const struct stats *stats, int width, struct
         page_addf(page, NO_EVENT, (struct style){ .ink = INK_DIM }, "%-*s %7s %9s %9s %9s %9s", width >= 72 ? 26 : 20,
                   "kind", "count", "self", "total", "mean", "longest");
     else
-        page_addf(page, NO_EVENT, (struct style){ .ink = INK_DIM }, "%-*s %6s %9s", width >= 52 ? 20 : 14, "kind", "count",
-                  "self");
+        page_addf(page, NO_EVENT, (struct style){ .ink = INK_DIM }, "%-*s %6s %9s", width >= 52 ? 20 : 14, "kind",
+                  "count", "self");
 }
 
 static void

@@ -312,7 +312,8 @@ state_keys(const struct state *state, struct state_key *out, size_t room)
             continue;
         count += count < room;
         memmove(out + at + 1, out + at, (count - at - 1) * sizeof *out);
-        out[at] = (struct state_key){ trace_text_at(state->trace, row->key.first), row->rank, row->seq - 1, row->times };
+        const char *name = trace_text_at(state->trace, row->key.first);
+        out[at] = (struct state_key){ name, row->rank, row->seq - 1, row->times };
     }
     return state->now.stores.count;
 }
