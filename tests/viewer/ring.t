@@ -181,6 +181,12 @@ like($rows[5], qr/^ •   TBackward0$/, 'the one that is ready');
 ok(scalar @rows, 'the pane can be asked for by name');
 
 
+my ($third) = (events($buckets, qr/ autograd\.accumulate begin r0/))[2];
+my $folded = decode('UTF-8', scalar `$viewer $buckets --print --at $third --keys ':pane graph<Enter>jojo'`);
+like($folded, qr/x AddmmBackward0  module\.fc4 \.\.\..*\n.*AddmmBackward0  module\.fc3 \.\.\..*\n.*• AddmmBackward0  module\.fc2/,
+     'o folds what hangs at a node');
+unlike($folded, qr/grad of module\.fc3/, 'and it is not drawn');
+
 # Retained and second, wanted inputs alone, two roots; a backward inside of a backward.
 open my $file, '>', "$folder/graphs.lua" or die $!;
 print $file <<'END';
