@@ -87,7 +87,8 @@ add_row(const struct canvas *canvas, int row, struct str *out)
     canvas_print(&line, &plain, false, out);
 }
 
-/* The rows of a pane that the last step made, each with the pane's name: as many as an ear can keep, and how many more. */
+/* The rows of a pane that the last step made, each with the pane's name: as many as an ear can keep, and how many
+ * more. */
 static void
 add_changed_rows(struct canvas *body, enum pane pane, struct str *out)
 {

@@ -21,6 +21,7 @@
 #include <sys/sendfile.h>
 #endif
 #include "analysis/state.h"
+#include "base/visible.h"
 #include "cli/message.h"
 #include "trace/reader.h"
 
@@ -83,7 +84,7 @@ tell_words(const struct session *session)
     char    text[4096];
     ssize_t count = session->words >= 0 ? pread(session->words, text, sizeof text, 0) : 0;
     if (count > 0)
-        fwrite(text, 1, (size_t)count, stderr);
+        visible_write(stderr, text, (size_t)count, VISIBLE_LINES);
 }
 
 void
