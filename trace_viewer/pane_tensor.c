@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PEERS = 16, EXTENTS = 48, SUMMED = 4096, FULL_BLOCK = 0x25a0, FREE = 0xb7 };
+enum { PEERS = 16, EXTENTS = 48, SUMMED = 4096, LOOKED_AT = 64, FULL_BLOCK = 0x25a0, FREE = 0xb7 };
 
 /* What the pane is drawn from, found anew for each frame. */
 struct subject {
@@ -49,7 +49,7 @@ put_known_first(const struct scene *scene, struct subject *subject)
     for (int i = 0; i < subject->count; i++) {
         struct tensor_values values;
         tensors_values(scene->model->tensors, &subject->seen[i], scene->view->cursor, &values);
-        if (values.count > 0)
+        if (seen_summary(&subject->seen[i], &values, LOOKED_AT).known > 0)
             known[first++] = subject->seen[i];
         else
             rest[behind++] = subject->seen[i];
@@ -129,7 +129,9 @@ add_absence(const struct scene *scene, const struct seen_tensor *tensor, const s
 {
     struct storage_facts facts = tensors_storage(scene->model->tensors, tensor->storage, scene->view->cursor);
     bool stepped = strcmp(trace_option_of(scene->model->trace, "executor"), "free") != 0;
-    if (values->seq != SIZE_MAX || values->written_since != SIZE_MAX || !facts.known || !stepped)
+    if (values->edges)
+        str_add(out, "values not recorded: of so large a storage only the ends are kept");
+    else if (values->seq != SIZE_MAX || values->written_since != SIZE_MAX || !facts.known || !stepped)
         str_add(out, "values not recorded");
     else if (facts.freed != SIZE_MAX)
         str_addf(out, "its memory was given back by event %zu", facts.freed);
@@ -508,7 +510,7 @@ draw_chosen(const struct scene *scene, const struct subject *subject, struct can
     struct canvas body = canvas_part(pane, row, 0, rows - row, pane->width);
     if (side)
         draw_side_by_side(scene, &peers, subject->base, &body);
-    else if (tensor->shaped && now.count > 0)
+    else if (tensor->shaped && seen_summary(tensor, &now, SUMMED).known > 0)
         tensor_grid_draw(&sheet, &body, scene->capabilities);
 }
 

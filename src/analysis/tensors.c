@@ -17,7 +17,7 @@ static const struct { const char *kind; enum told told; const char *storage, *ar
     { "memory.alias",         TOLD_ALIAS,    "storage", { "offset", "elements" } },
     { "memory.tensor",        TOLD_TENSOR,   "storage", { "offset", "version", "what" } },
     { "memory.snapshot",      TOLD_SNAPSHOT, "storage", { "snapshot", "bytes", "at" } },
-    { "memory.edges",         TOLD_EDGES,    "storage", { "snapshot", "bytes" } },
+    { "memory.edges",         TOLD_EDGES,    "storage", { "snapshot", "bytes", "at" } },
     { "kernel",               TOLD_WRITE,    "out",     { NULL } },
     { "memory.copy",          TOLD_WRITE,    "out",     { NULL } },
     { "memory.segment",       TOLD_MEMORY,   "",        { NULL } },

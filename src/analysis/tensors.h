@@ -51,7 +51,7 @@ bool   tensors_named(const struct tensors *tensors, const char *name, int rank, 
 /* ---- values ---- */
 
 enum { VALUE_PIECES = 16 };
-struct value_piece { const unsigned char *bytes; int64_t begin, end; };   /* in the storage */
+struct value_piece { const unsigned char *bytes; int64_t begin, end; }; /* in the storage; NULL: not kept */
 
 /* What snapshots at or before an event hold of a tensor. */
 struct tensor_values {

@@ -12,7 +12,7 @@
 #include "base/dtype.h"
 #include "trace/reader.h"
 
-enum { LOOKED_AT = 512 };
+enum { LOOKED_AT = 512, EDGE_PIECES = 3 };
 #define FARTHEST ((int64_t)1 << 60)
 
 /* ---- values ---- */
@@ -31,11 +31,11 @@ reach_of(const struct seen_tensor *tensor, int64_t *begin, int64_t *end)
 static void
 add_piece(struct tensor_values *values, const void *bytes, int64_t begin, size_t count)
 {
-    if (values->count < VALUE_PIECES && begin >= 0 && begin <= FARTHEST)
-        values->pieces[values->count++] = (struct value_piece){ bytes, begin, begin + (int64_t)count };
+    values->pieces[values->count++] = (struct value_piece){ bytes, begin, begin + (int64_t)count };
 }
 
-/* Of edges the snapshot's first half lies at the front, the second at the end. true: it holds all from begin to end. */
+/* Of edges the snapshot's first half lies at the front, the second at the end; what lies between was written then, too,
+ * and is not known: a piece without bytes. true: it holds all from begin to end. */
 static bool
 take_snapshot(const struct tensors *tensors, size_t seq, int64_t begin, int64_t end, struct tensor_values *values)
 {
@@ -44,26 +44,36 @@ take_snapshot(const struct tensors *tensors, size_t seq, int64_t begin, int64_t 
     struct trace_snapshot     snapshot;
     if (telling->a < 0 || telling->b < 0 || !trace_snapshot_at(tensors->trace, event->args[telling->a], &snapshot))
         return false;
-    if (telling->told == TOLD_EDGES) {
-        size_t half = snapshot.bytes / 2;
-        if (event->args[telling->b] < 0)
-            return false;
-        add_piece(values, snapshot.elements, 0, half);
-        add_piece(values, (const char *)snapshot.elements + half, event->args[telling->b] - (int64_t)half, half);
-        values->edges = true;
-        return true; /* what lies between was written then, too: nothing older holds */
-    }
+    bool    edges = telling->told == TOLD_EDGES;
     int64_t at = telling->c >= 0 ? event->args[telling->c] : 0;
-    add_piece(values, snapshot.elements, at, snapshot.bytes);
-    return at >= 0 && at <= begin && at + (int64_t)snapshot.bytes >= end;
+    int64_t bytes = edges ? event->args[telling->b] : (int64_t)snapshot.bytes;
+    if (at < 0 || at > FARTHEST || bytes < (int64_t)snapshot.bytes || bytes > FARTHEST || at >= end ||
+        at + bytes <= begin)
+        return false;
+    if (edges) {
+        const char *elements = snapshot.elements;
+        size_t      half = snapshot.bytes / 2;
+        add_piece(values, elements, at, half);
+        add_piece(values, elements + half, at + bytes - (int64_t)half, half);
+        add_piece(values, NULL, at, (size_t)bytes);
+        values->edges = true;
+    } else {
+        add_piece(values, snapshot.elements, at, snapshot.bytes);
+    }
+    return at <= begin && at + bytes >= end;
 }
 
-/* A write that was no snapshot's: the stream's own comes between its begin and its end. */
+/* A write of which no snapshot tells: the stream's own comes between its begin and its end. */
 static bool
-is_unseen_write(const struct tensors *tensors, size_t seq, size_t snapshot)
+is_unseen_write(const struct tensors *tensors, const struct storage_line *line, size_t place)
 {
-    size_t begin = trace_partner(tensors->trace, seq);
-    return begin == SIZE_MAX || snapshot == SIZE_MAX || snapshot < begin;
+    size_t begin = trace_partner(tensors->trace, line->seqs[place]);
+    for (size_t i = place; begin != SIZE_MAX && i-- > 0 && line->seqs[i] > begin;) {
+        uint8_t told = telling_of(tensors, line->seqs[i])->told;
+        if (told == TOLD_SNAPSHOT || told == TOLD_EDGES)
+            return false;
+    }
+    return true;
 }
 
 void
@@ -79,21 +89,19 @@ tensors_values(const struct tensors *tensors, const struct seen_tensor *tensor, 
     if (tensor->numbers > 0 || line == NULL || !tensor->shaped)
         return;
     int64_t begin, end;
-    size_t  place = line_place(line, seq), write = SIZE_MAX;
+    size_t  place = line_place(line, seq);
     bool    whole = false;
     reach_of(tensor, &begin, &end);
-    for (size_t i = place; i-- > 0 && place - i < LOOKED_AT && out->count + 1 < VALUE_PIECES && !whole;) {
+    for (size_t i = place; i-- > 0 && place - i < LOOKED_AT && out->count + EDGE_PIECES <= VALUE_PIECES && !whole;) {
         size_t  at = line->seqs[i];
         uint8_t told = telling_of(tensors, at)->told;
-        if (told == TOLD_WRITE && out->count == 0)
-            write = at;
+        if (told == TOLD_WRITE && out->count == 0 && is_unseen_write(tensors, line, i))
+            out->written_since = at;
         if (told == TOLD_SNAPSHOT || told == TOLD_EDGES) {
             whole = take_snapshot(tensors, at, begin, end, out);
             out->seq = out->seq == SIZE_MAX && out->count > 0 ? at : out->seq;
         }
     }
-    if (write != SIZE_MAX && is_unseen_write(tensors, write, out->seq))
-        out->written_since = write;
 }
 
 const void *
@@ -111,7 +119,7 @@ seen_element(const struct seen_tensor *tensor, const struct tensor_values *value
     for (int i = 0; i < values->count; i++) {
         const struct value_piece *piece = &values->pieces[i];
         if (place * size >= piece->begin && (place + 1) * size <= piece->end)
-            return piece->bytes + (place * size - piece->begin);
+            return piece->bytes != NULL ? piece->bytes + (place * size - piece->begin) : NULL;
     }
     return NULL;
 }

@@ -21,7 +21,6 @@
 #include "sched/count.h"
 #include "trace/writer.h"
 
-enum { SNAPSHOT_BYTES = 4096 };
 
 void
 storage_emit(struct task *me, enum kind kind, int device, const int64_t args[4])
@@ -395,7 +394,9 @@ storage_edges(struct task *me, const struct storage *storage, const struct stora
     memcpy(edges + half, (const char *)content->from + bytes - half, half);
     uint32_t id = elements_snapshot(me, &(struct storage_content){ content->dtype, 2, sizes, edges });
     if (id != 0)
-        storage_emit(me, KIND_memory_edges, storage->device, (const int64_t[4]){ storage->number, id, bytes });
+        storage_emit(me, KIND_memory_edges, storage->device,
+                     (const int64_t[4]){ storage->number, id, bytes,
+                                         (const char *)content->from - (const char *)storage->data });
 }
 
 /* The elements of a small tensor as they are now, so that any past moment can be shown. */

@@ -314,8 +314,13 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
             continue;
         int64_t count = (int64_t)(storage->bytes / dtype_size((enum dtype)written->dtype));
         struct storage_content content = { written->dtype, 1, &count, storage->data };
-        if (written->dims >= 0)
+        if (written->dims >= 0) {
             content = (struct storage_content){ written->dtype, written->dims, written->sizes, storage->data };
+        } else if (storage_is_large(storage)) {
+            const struct access *access = &entry->accesses[i];
+            count = (int64_t)((access->end - access->begin) / dtype_size((enum dtype)written->dtype));
+            content.from = (const char *)storage->data + access->begin;
+        }
         storage_snapshot(me, storage, &content);
         return;
     }

@@ -499,8 +499,8 @@ tensor_snapshot(struct task *me, const struct tensor *tensor)
     struct storage       *storage = tensor->storage;
     int64_t               count = (int64_t)(storage->bytes / dtype_size(tensor->dtype));
     struct storage_content content = { written.dtype, 1, &count, storage->data };
-    if (written.dims >= 0)
-        content = (struct storage_content){ written.dtype, written.dims, written.sizes, storage->data };
+    if (written.dims >= 0 || (storage_is_large(storage) && tensor_is_contiguous(tensor)))
+        content = (struct storage_content){ written.dtype, tensor->dims, tensor->size, tensor_raw(tensor).data };
     storage_snapshot(me, storage, &content);
 }
 

@@ -124,6 +124,7 @@ top:fill_(7)
 rest:add_(1)
 local odd = rs.tensor({ 1, 0 / 0, 1 / 0, -2 }) * 1
 local wide = rs.arange(3000, { dtype = "float32" }) + 0.5
+wide:narrow(0, 100, 3):fill_(8)
 local cube = rs.arange(24):reshape(2, 3, 4) + 0
 LUA
 my $top = rest(pane('views', 'Tensor', event('views', qr/ op end .*op=fill/)));
@@ -146,6 +147,8 @@ like($wide, qr/float32 \[3000\]/, 'a tensor too large for a snapshot has its sha
 like($wide, qr/kept: first and last 32/, 'it is said what is kept of it');
 like($wide, qr/^\+? *0 +0\.5000 +1\.5000 +2\.5000.*^ *…/ms, 'its first values');
 like($wide, qr/ 2998\.50? +2999\.50?$/m, 'and its last');
+like(rest(pane('views', 'Tensor', event('views', qr/ op end .*op=fill/, -1))), qr/float32 \[3\] cpu .*^\+? +0 +8 +8 +8$/ms,
+    'of a write to a part of it the part');
 my $cube = rest(pane('views', 'Tensor', event('views', qr/ op end .*op=add.*bytes=192/, -1)));
 like($cube, qr/^ \[0, :, :\]\n +0 +0 +1 +2 +3\n +1 +4/m, 'three dimensions are slices');
 like($cube, qr/^ \[1, :, :\]\n +0 +12 +13 +14 +15\n/m, 'one below the other');
