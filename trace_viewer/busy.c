@@ -50,7 +50,9 @@ add_stretch(const struct sums *sums, uint64_t from, uint64_t to, uint64_t busy)
         begin = begin > from ? begin : from;
         end = end < to ? end : to;
         uint64_t part = end > begin ? end - begin : 0;
-        uint64_t share = to - from == busy ? part : (uint64_t)((unsigned __int128)busy * part / (to > from ? to - from : 1));
+        uint64_t share = part;
+        if (to - from > busy)
+            share = (uint64_t)((unsigned __int128)busy * part / (to - from));
         sums->columns[column] += share > 0 ? share : 1;
     }
 }

@@ -1,7 +1,8 @@
 /* Widths, for the layout, the timeline and whoever moves the window in time alike. */
 #include "columns.h"
 
-enum { SIDE_FROM = 120, LISTING_FROM = 188, LISTING = 98 /* with numbers: a stage's function has 90 columns at most */ };
+/* With its numbers a listing has 98 columns: a stage's function has 90 at most. */
+enum { SIDE_FROM = 120, LISTING_FROM = 188, LISTING = 98 };
 
 int
 columns_of_names(int width)

@@ -141,8 +141,7 @@ carry_out(struct driver *driver, const struct command_line *line, const char *te
 static bool
 ends_search(int command)
 {
-    return command != CMD_search && command != CMD_match && command != CMD_rmatch &&
-           (command_info(command)->scope & SCOPE_VIEWER) == 0;
+    return strcmp(command_info(command)->group, "stepping") == 0;
 }
 
 void

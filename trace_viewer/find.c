@@ -201,9 +201,10 @@ read_form(const struct find *find, const struct model *model, unsigned number, s
 {
     const struct trace_kind *kind = trace_kind(model->trace, number);
     bool ask = strcmp(kind->name, "lesson.ask") == 0;
+    bool all = strcmp(kind->name, "autograd.graph") != 0; /* which names all nodes: who looks for one wants its turn */
     *form = (struct kind_form){ .known = has_word(find, kind->name) ? PRESENT : ABSENT };
     for (int i = 0; i < kind->arg_count && i < 4; i++)
-        if (strcmp(kind->arg_type[i], "text") == 0 && (!ask || strcmp(kind->arg_name[i], "question") == 0))
+        if (all && strcmp(kind->arg_type[i], "text") == 0 && (!ask || strcmp(kind->arg_name[i], "question") == 0))
             form->texts |= (uint8_t)(1u << i);
     form->label = ask ? 0 : model_label_arguments(model, number);
 }

@@ -197,8 +197,9 @@ put_arrow(struct canvas *body, int row, int column, uint32_t code)
 static void
 put_rank(struct canvas *body, int row, int column, int rank)
 {
-    char text[16];
-    snprintf(text, sizeof text, rank >= 0 ? "r%d" : "", rank);
+    char text[16] = "";
+    if (rank >= 0)
+        snprintf(text, sizeof text, "r%d", rank);
     for (size_t i = 0; text[i] != '\0'; i++) {
         const struct cell *cell = canvas_at(body, row, column + (int)i);
         if (cell != NULL && cell->style.paper == INK_PLAIN && (cell->code == ' ' || is_line(cell)))
@@ -228,7 +229,7 @@ static void
 draw_to_border(struct canvas *body, int row, int column, bool right, int rank)
 {
     char text[16];
-    int width = snprintf(text, sizeof text, rank >= 0 ? "r%d" : "", rank);
+    int width = rank >= 0 ? snprintf(text, sizeof text, "r%d", rank) : 0;
     int border = right ? body->width - 1 - width : 0;
     if ((right && column < border) || (!right && column > width)) {
         put_horizontal(body, row, column, border);

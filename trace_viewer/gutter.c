@@ -189,7 +189,7 @@ gutter_draw(const struct model *model, const struct view *view, const struct row
         return gutter->width;
     if (row->kind == ROW_REST) {
         int end = draw_rest(model, rows, at, pane);
-        return end < gutter->width ? gutter->width : end + 1;
+        return end <= gutter->width ? gutter->width : end + 1;
     }
     const struct trace_lane_info *info = trace_lane_at(model->trace, (size_t)row->lane);
     const struct unit *unit = &rows->unit[row->unit];

@@ -253,7 +253,8 @@ add_pane_keys(struct hint_list *list, const struct view *view)
 {
     const struct pane_kind *kind = pane_kind(view->focus);
     for (const struct pane_key *own = kind->keys; own != NULL && own->key != NULL; own++)
-        add_hint(list, own->key, own->word);
+        if (own->word[0] != '\0')
+            add_hint(list, own->key, own->word);
 }
 
 static const struct hint stepping[] = {

@@ -181,11 +181,14 @@ place_side(struct layout *layout, struct box side)
         add_slot(layout, PANE_SOURCE, (struct box){ side.row + upper, side.column, side.height - upper, side.width });
 }
 
-/* The rows of a source at the foot of a wide screen, across all of it, where the side has no room for its lines. */
+/* The rows at the foot of a wide screen that go across all of it: a pane that takes them, or the source, where the side
+ * has no room for its lines. */
 static int
 foot_rows(const struct scene *scene, int rows, int side)
 {
-    return side >= LISTING || rows < 2 * PANE_LEAST || takes_band(scene) ? 0 : rows / 2;
+    if (takes_band(scene))
+        return rows >= 2 * BAND_TAKEN ? most(BAND_TAKEN, rows / 2) : rows;
+    return side >= LISTING || rows < 2 * PANE_LEAST ? 0 : rows / 2;
 }
 
 /* Below the timeline of a wide screen: panes, and under them the source, if `foot` has rows. */
@@ -199,10 +202,10 @@ place_below(struct layout *layout, const struct scene *scene, struct box band, s
 
 /* One pane over the whole width; what a deep band has left above it goes to the others. */
 static void
-place_taken(struct layout *layout, const struct scene *scene, struct box band, bool wide)
+place_taken(struct layout *layout, const struct scene *scene, struct box band, struct box taken)
 {
-    int rest = wide && band.height >= 2 * BAND_TAKEN ? band.height - most(BAND_TAKEN, band.height / 2) : 0;
-    add_changing(layout, scene, (struct box){ band.row + rest, band.column, band.height - rest, band.width });
+    int rest = band.height - taken.height;
+    add_changing(layout, scene, taken);
     band.height = rest;
     int foot = layout_slot(layout, PANE_SOURCE) == NULL && rest >= 2 * PANE_LEAST ? rest / 2 : 0;
     if (rest > 0)
@@ -298,10 +301,11 @@ place_parts(struct layout *layout, const struct scene *scene, struct box room)
     int foot = side > 0 ? foot_rows(scene, band.height, side) : 0;
     if (side > 0)
         place_side(layout, (struct box){ whole.row, room.width, whole.height - foot, side });
+    const struct box across = { band.row + band.height - foot, 0, foot, whole.width };
     if (takes_band(scene))
-        place_taken(layout, scene, band, side > 0);
+        place_taken(layout, scene, band, side > 0 ? across : band);
     else if (side > 0)
-        place_below(layout, scene, band, (struct box){ band.row + band.height - foot, 0, foot, whole.width });
+        place_below(layout, scene, band, across);
     else if (room.width < NARROW && stands_at(scene, "ask"))
         add_slot(layout, PANE_LESSON, band);
     else if (place_news(layout, scene, room, band))

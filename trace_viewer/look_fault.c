@@ -2,6 +2,7 @@
 #include "look_internal.h"
 
 #include "parties.h"
+#include "trace/match.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,32 @@ explain(struct view *view, struct model *model, const struct command_line *line)
     view_say(view, "no fault with a report so far; e goes to the next fault");
 }
 
+/* The list of events has the keys, and lists what was asked for. */
+static void
+events(struct view *view, struct model *model, const struct command_line *line)
+{
+    struct match *wanted = NULL;
+    char          why[256];
+    bool          all = strcmp(line->rest, "all") == 0, shown = strcmp(line->rest, "shown") == 0;
+    if (line->rest[0] != '\0' && !all && !shown) {
+        struct match_names names = match_names_of_trace(model->trace);
+        wanted = match_compile(line->rest, &names, why, sizeof why);
+        if (wanted == NULL) {
+            view_say(view, "%s", why);
+            return;
+        }
+    }
+    if (line->rest[0] != '\0') {
+        if (view->events != NULL)
+            match_free(view->events);
+        view->events = wanted;
+        view->panes[PANE_EVENTS].element = all;
+    }
+    view->chosen = view->focus = PANE_EVENTS;
+}
+
 const struct look_rule look_fault_rules[] = {
+    { CMD_events, events },
     { CMD_explain, explain },
     { 0, NULL },
 };

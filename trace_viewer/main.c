@@ -43,6 +43,7 @@ struct options {
     bool        print, plain, help, diff, no_config, teacher;
     enum format format;
     enum theme  theme;
+    bool        themed;          /* it was asked for */
     struct term_options term;
 };
 
@@ -180,6 +181,7 @@ parse_options(int argc, char **argv, struct options *options)
         } else if ((value = value_of("--theme", argc, argv, &i)) != NULL) {
             if (!theme_of_name(value, &options->theme))
                 return tell_trouble("--theme %s: dark, light, high-contrast, colour-blind or none is meant", value);
+            options->themed = true;
         } else if ((value = value_of("--keys", argc, argv, &i)) != NULL) {
             options->keys = value;
         } else if ((value = value_of("--commands", argc, argv, &i)) != NULL) {
@@ -247,7 +249,7 @@ static int
 print_frame(struct driver *driver, const struct options *options)
 {
     struct capabilities capabilities = { .utf8 = !options->term.ascii };
-    capabilities.theme = options->theme;
+    capabilities.theme = driver->view->theme;
     if (options->format != FORMAT_TEXT)
         capabilities.colours = options->term.colours < 0 ? 256 : options->term.colours;
     struct canvas canvas;
@@ -365,9 +367,10 @@ view_trace(void *argument)
     reply_free(&reply);
     if (!options->print && !options->no_config)
         config_read(&view, &model);
+    if (options->themed)
+        view.theme = options->theme;
     if (options->keys != NULL)
         press_keys(&driver, options->keys);
-    view.theme = options->theme;
     bool done = options->commands == NULL || do_commands(&driver, options->commands);
     int status = !done ? USAGE : options->print ? print_frame(&driver, options)
                  : options->plain ? plain_run(&driver) : loop_run(&driver, &options->term);

@@ -6,6 +6,7 @@
 #include "analysis/diff.h"
 #include "analysis/quantities.h"
 #include "analysis/state.h"
+#include "analysis/stats.h"
 #include "analysis/tensors.h"
 #include "strip.h"
 #include "trace/reader.h"
@@ -101,6 +102,7 @@ model_close(struct model *model)
     free(model->work);
     tensors_free(model->tensors);
     quantities_free(model->quantities);
+    stats_free(model->stats);
     if (model->state != NULL)
         state_free(model->state);
     if (model->past != NULL)
@@ -118,8 +120,11 @@ model_learn(struct model *model, size_t slice)
         model->tensors = tensors_new(model->trace);
     if (model->quantities == NULL)
         model->quantities = quantities_new(model->trace);
+    if (model->stats == NULL)
+        model->stats = stats_new(model->trace, 0);
+    bool stats = model->stats != NULL && stats_grow(model->stats, model->seen, slice);
     bool tensors = model->tensors != NULL && tensors_grow(model->tensors, slice);
-    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors;
+    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors || stats;
 }
 
 bool

@@ -9,7 +9,7 @@
 #include "analysis/index.h"
 #include "theme.h"
 
-struct diff; struct trace; struct trace_event; struct state; struct str; struct shelf; struct scale;
+struct diff; struct stats; struct trace; struct trace_event; struct state; struct str; struct shelf; struct scale;
 
 struct model {
     struct trace *trace;      /* owned */
@@ -20,6 +20,7 @@ struct model {
     struct diff  *diff;       /* of the two runs that the trace is of; NULL: they are not compared */
     struct tensors    *tensors;    /* model_learn; NULL: nothing was learned yet */
     struct quantities *quantities;
+    struct stats      *stats;
     struct index *index;      /* ask it by the functions below where there is one */
     size_t        lane_count;
     size_t        seen;       /* events taken in */

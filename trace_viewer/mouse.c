@@ -8,6 +8,7 @@
 #include "frame.h"
 #include "frame_panes.h"
 #include "look.h"
+#include "measure.h"
 #include "place.h"
 #include "question.h"
 #include "timeline.h"
@@ -164,6 +165,14 @@ event_at(const struct model *model, const struct view *view, const struct hit *h
     return here != NO_EVENT && !veil_hides(&view->veil, model, here) ? here : NO_EVENT;
 }
 
+/* A measure snaps to the edges of stages that are at most a cell away. */
+static size_t
+edge_at(const struct model *model, const struct view *view, const struct hit *hit)
+{
+    size_t seq = measure_edge(model, hit->lane, hit->from, 2 * (hit->to - hit->from));
+    return seq != NO_EVENT && !veil_hides(&view->veil, model, seq) ? seq : event_at(model, view, hit);
+}
+
 /* One stands there, and the window stays: what was clicked is on the screen. */
 static void
 select_event(struct driver *driver, size_t seq, int lane)
@@ -253,7 +262,7 @@ drag(struct driver *driver, const struct hit *from, const struct hit *to)
         return;
     struct hit end = *to;
     end.lane = from->lane;
-    size_t a = event_at(driver->model, view, from), b = event_at(driver->model, view, &end);
+    size_t a = edge_at(driver->model, view, from), b = edge_at(driver->model, view, &end);
     if (a == NO_EVENT || b == NO_EVENT)
         return;
     view->measure = a;

@@ -224,4 +224,5 @@ enter(struct model *model, struct view *view, int row)
 }
 
 const struct pane_kind buckets_pane = { .name = "Buckets", .least_columns = 28, .compares = true, .of_state = true,
-                                        .tells = "ddp", .concern = concern, .draw = draw, .rows = rows, .enter = enter };
+                                        .tells = "ddp", .concern = concern, .draw = draw, .rows = rows,
+                                        .enter = enter };

@@ -201,6 +201,6 @@ press(struct model *model, struct view *view, const char *key)
 static const struct pane_key keys[] = { { "o", "fold", "what hangs at the chosen node is folded away, or comes back" },
                                         { NULL, NULL, NULL } };
 
-const struct pane_kind graph_pane = { .name = "Graph", .least_columns = 28, .compares = true, .of_state = true, .tells = "autograd",
-                                      .concern = concern,
-                                      .draw = draw, .rows = rows, .enter = enter, .keys = keys, .press = press };
+const struct pane_kind graph_pane = { .name = "Graph", .least_columns = 28, .compares = true, .of_state = true,
+                                      .tells = "autograd", .concern = concern, .draw = draw, .rows = rows,
+                                      .enter = enter, .keys = keys, .press = press };

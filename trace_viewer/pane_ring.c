@@ -81,19 +81,39 @@ edge_for(const struct str *name)
     return name->len > 2 ? (int)name->len + 3 : EDGE;
 }
 
-/* As many of its numbers as are whole in the row. */
-static void
+/* As many of its numbers as are whole in the room; answers how many were tried for, 0: not even one fits. */
+static int
 add_numbers(const struct ring *ring, int index, int room, struct str *text)
 {
     struct str numbers = { 0 };
     int        most = NUMBERS_MOST;
-    do {
+    for (; most > 0; most = most * 3 / 4) {
         str_clear(&numbers);
         rounds_numbers(ring->rounds, index, most, &numbers);
-        most = most * 3 / 4;
-    } while (most > 0 && (int)(text->len + numbers.len) > room);
+        if ((int)(text->len + numbers.len) <= room)
+            break;
+    }
     str_add(text, str_text(&numbers));
     str_free(&numbers);
+    return most;
+}
+
+/* What it is and does, and its numbers; where there is less room, how many parts are in it, and its numbers. */
+static void
+add_words(const struct ring *ring, int index, int room, struct str *text)
+{
+    const struct rounds_message *message = message_at(ring, index);
+    if (message->columns == 0)
+        str_addf(text, "%lld B ", (long long)message->bytes);
+    rounds_effect(ring->rounds, index, text);
+    str_add(text, ": ");
+    if (add_numbers(ring, index, room, text) >= 2 || message->columns == 0)
+        return;
+    str_clear(text);
+    str_addf(text, "sum of %d: ", ring->rounds->carried[message->shares].count);
+    if (ring->rounds->form != FORM_SUM)
+        str_clear(text);
+    add_numbers(ring, index, room, text);
 }
 
 /* "r0 ─c2► r1  sum of 2, to be added: 30 31" */
@@ -113,11 +133,7 @@ draw_message(const struct ring *ring, int index, int row)
                         canvas_words(pane, &text));
     column = canvas_textf(pane, row, column, style, " r%d  ", message->to_rank);
     str_clear(&text);
-    if (message->columns == 0)
-        str_addf(&text, "%lld B ", (long long)message->bytes);
-    rounds_effect(ring->rounds, index, &text);
-    str_add(&text, ": ");
-    add_numbers(ring, index, pane->width - column, &text);
+    add_words(ring, index, pane->width - column, &text);
     canvas_cut(pane, (struct stretch){ row, column, pane->width - column }, style, canvas_words(pane, &text));
     str_free(&text);
 }
@@ -493,6 +509,6 @@ enter(struct model *model, struct view *view, int row)
     view->panes[PANE_RING].line = 0;
 }
 
-const struct pane_kind ring_pane = { .name = "Ring", .least_columns = 28, .compares = true, .of_state = true, .tells = "comm c10d",
-                                     .concern = concern,
-                                     .draw = draw, .rows = rows, .enter = enter };
+const struct pane_kind ring_pane = { .name = "Ring", .least_columns = 28, .compares = true, .of_state = true,
+                                     .tells = "comm c10d", .concern = concern, .draw = draw, .rows = rows,
+                                     .enter = enter };

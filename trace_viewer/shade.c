@@ -64,17 +64,39 @@ add_busy(struct shading *shading, const struct axis *axis, int piece, const int 
     }
 }
 
+static struct strip
+strip_of(struct shading *shading, const struct axis *axis, int piece, int lane)
+{
+    const struct view *view = shading->view;
+    uint64_t shift = align_shift(&view->arrange.align, trace_lane_at(shading->model->trace, (size_t)lane)->rank);
+    return (struct strip){ .model = shading->model, .lane = (size_t)lane, .veil = &view->veil, .cursor = -1,
+                           .sieve = filter_sieve(&view->arrange.filter), .cells = shading->cells,
+                           .selected = NO_EVENT, .scale = axis_scale(axis, piece, shift) };
+}
+
+/* Sums know nothing of filters: lanes are looked at, of very many some, evenly chosen. */
+static void
+add_filtered(struct shading *shading, const struct axis *axis, int piece, const int *lanes, int count)
+{
+    enum { ASKED = 32 };
+    for (int i = 0; i < count; i += count / ASKED + 1) {
+        struct strip strip = strip_of(shading, axis, piece, lanes[i]);
+        strip_paint(&strip);
+        for (int column = 0; column < strip.scale.columns; column++)
+            shading->busy[column] += work_of_cell(&shading->cells[column]) != WORK_NONE ? axis->unit : 0;
+    }
+}
+
 static void
 shade_piece(struct shading *shading, const struct axis *axis, int piece, const int *lanes, int count,
             struct canvas *part)
 {
-    const struct view *view = shading->view;
-    uint64_t shift = align_shift(&view->arrange.align, trace_lane_at(shading->model->trace, (size_t)lanes[0])->rank);
-    struct strip strip = { .model = shading->model, .lane = (size_t)lanes[0], .veil = &view->veil, .cursor = -1,
-                           .sieve = filter_sieve(&view->arrange.filter), .cells = shading->cells,
-                           .selected = NO_EVENT, .scale = axis_scale(axis, piece, shift) };
     memset(shading->busy, 0, (size_t)part->width * sizeof *shading->busy);
-    add_busy(shading, axis, piece, lanes, count);
+    if (shading->view->arrange.filter.match != NULL)
+        add_filtered(shading, axis, piece, lanes, count);
+    else
+        add_busy(shading, axis, piece, lanes, count);
+    struct strip strip = strip_of(shading, axis, piece, lanes[0]);
     strip_paint(&strip);
     uint64_t whole = axis->unit * (uint64_t)count;
     for (int column = 0; column < part->width; column++)

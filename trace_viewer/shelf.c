@@ -119,7 +119,8 @@ is_same_row(const struct painted *a, const struct painted *b)
 {
     return a->lane == b->lane && a->events == b->events && a->first == b->first && a->last == b->last &&
            a->scale.unit == b->scale.unit && a->scale.left == b->scale.left && a->scale.columns == b->scale.columns &&
-           a->scale.shift == b->scale.shift && a->veil == b->veil && a->sieve == b->sieve && a->end == b->end && a->whole == b->whole;
+           a->scale.shift == b->scale.shift && a->veil == b->veil && a->sieve == b->sieve &&
+           a->end == b->end && a->whole == b->whole;
 }
 
 struct painted *

@@ -104,7 +104,8 @@ static int64_t
 columns_of_span(const struct strip *strip, const struct span *span)
 {
     uint64_t end = span_end(strip, span);
-    return scale_number(&strip->scale, end > span->begin ? end - 1 : end) - scale_number(&strip->scale, span->begin) + 1;
+    const struct scale *scale = &strip->scale;
+    return scale_number(scale, end > span->begin ? end - 1 : end) - scale_number(scale, span->begin) + 1;
 }
 
 static void
@@ -293,8 +294,8 @@ paint_level(struct painter *painter, int level)
     uint64_t from = scale_time(&strip->scale, 0), to = scale_time(&strip->scale, strip->scale.columns);
     size_t count = index_spans(painter->index, strip->lane, level);
     for (size_t i = index_find_span(painter->index, strip->lane, level, from); i < count;) {
-        const struct node *node = i % INDEX_BLOCK == 0 ? index_node(painter->index, strip->lane, level, 0, i / INDEX_BLOCK) : NULL;
-        if (node != NULL && node->from >= to)
+        const struct node *node = index_node(painter->index, strip->lane, level, 0, i / INDEX_BLOCK);
+        if (i % INDEX_BLOCK == 0 && node != NULL && node->from >= to)
             return;
         size_t done = i % INDEX_BLOCK == 0 ? paint_whole(painter, level, i) : 0;
         struct span span;

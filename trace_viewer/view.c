@@ -42,6 +42,8 @@ view_free(struct view *view)
     arrange_free(&view->arrange);
     free(view->answer);
     free(view->points);
+    if (view->events != NULL)
+        match_free(view->events);
     cast_close(view->cast);
     str_free(&view->done);
     view_init(view);
@@ -154,6 +156,8 @@ view_use(struct view *view, const struct trace *trace)
     view->moving &= view->hunt.is == NULL; /* where a hunt had come to is another event now */
     view->hunt.is = NULL;
     breaks_use(&view->rules.breaks, trace);
+    if (view->events != NULL)
+        match_use(view->events, &names);
 }
 
 /* Without memory for it nothing is shown. */

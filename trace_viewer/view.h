@@ -80,6 +80,7 @@ struct view {
     bool           todo_typed;         /* it is typed for the person, who finishes it */
     bool           chooses;            /* the list of ranks, of which one runs first, is open; its line */
     int            choice;
+    struct match  *events;             /* which of them are listed; NULL: those that step stops at */
     char          *points;             /* a session's breakpoints as it told them, in lines; owned, NULL not yet */
     char           gone[128];          /* how the engine went, while it is gone; "" */
 };

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum { COLUMNS = 100, ROWS = 200, OPEN = 64 };
+enum { COLUMNS = 100, ROWS = 200, OPEN = 64, CHANGES = 4 };
 
 static const struct capabilities plain = { .colours = 0, .utf8 = false };
 
@@ -87,24 +87,35 @@ add_row(const struct canvas *canvas, int row, struct str *out)
     canvas_print(&line, &plain, false, out);
 }
 
-/* The rows of all panes that compare, which the last step made: each with its pane's name. */
+/* The rows of a pane that the last step made, each with the pane's name: as many as an ear can keep, and how many more. */
+static void
+add_changed_rows(struct canvas *body, enum pane pane, struct str *out)
+{
+    const char *name = pane_kind(pane)->name;
+    int         told = 0;
+    for (int row = 0; row < body->height; row++) {
+        if (canvas_at(body, row, 0)->code != '+' || told++ >= CHANGES)
+            continue;
+        str_addf(out, "changed: %s:", name);
+        canvas_put(body, row, 0, (struct style){ 0 }, ' ');
+        add_row(body, row, out);
+    }
+    if (told > CHANGES)
+        str_addf(out, "changed: %s: %d more; look %s\n", name, told - CHANGES, name);
+}
+
 static void
 add_changes(const struct scene *scene, struct str *out)
 {
-    struct canvas now;
+    struct canvas body;
     for (int pane = PANE_LESSON; pane < PANE_COUNT; pane++) {
         if (!pane_kind((enum pane)pane)->compares || pane_concern(scene, (enum pane)pane) == CONCERN_NONE)
             continue;
-        if (!canvas_init(&now, COLUMNS, ROWS))
+        if (!canvas_init(&body, COLUMNS, ROWS))
             return;
-        pane_draw_body(scene, (enum pane)pane, 0, &now);
-        for (int row = 0; row < ROWS; row++)
-            if (canvas_at(&now, row, 0)->code == '+') {
-                str_addf(out, "changed: %s:", pane_kind((enum pane)pane)->name);
-                canvas_put(&now, row, 0, (struct style){ 0 }, ' ');
-                add_row(&now, row, out);
-            }
-        canvas_free(&now);
+        pane_draw_body(scene, (enum pane)pane, 0, &body);
+        add_changed_rows(&body, (enum pane)pane, out);
+        canvas_free(&body);
     }
 }
 

@@ -226,9 +226,8 @@ find_backward(struct backward *backward, const struct state *state)
 {
     struct trace             *trace = backward->trace;
     const struct trace_event *event = trace_event(trace, backward->seq);
-    size_t found = open_backward(trace, state, event->lane);
-    if (found == NOWHERE && is_kind(trace, backward->seq, "autograd.backward") && event->phase == PHASE_END)
-        found = trace_partner(trace, backward->seq);
+    bool   ends  = event->phase == PHASE_END && is_kind(trace, backward->seq, "autograd.backward");
+    size_t found = ends ? trace_partner(trace, backward->seq) : open_backward(trace, state, event->lane);
     for (size_t lane = 0; found == NOWHERE && event->rank >= 0 && lane < trace_lanes(trace); lane++)
         if (trace_lane_at(trace, lane)->rank == event->rank)
             found = open_backward(trace, state, (uint32_t)lane);

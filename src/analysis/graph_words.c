@@ -40,7 +40,7 @@ backward_heading(const struct backward *backward, struct str *out)
     if (backward->when == BACKWARD_NEXT)
         return;
     if (backward->told == NOWHERE) {
-        str_add(out, ": its graph is not recorded here");
+        str_add(out, backward->end > backward->seq ? ": its graph is not told yet" : ": its graph is not recorded");
         return;
     }
     str_addf(out, "  %d/%d ran", backward->done, backward->count + backward->left_out);

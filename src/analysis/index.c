@@ -64,8 +64,9 @@ count_on(struct index *index, size_t events)
 
 /* ---- filling ---- */
 
+/* The heights above the first. */
 static bool
-end_filling(struct index *index)
+raise_all(struct index *index)
 {
     for (size_t i = 0; i < index->lane_count; i++) {
         struct lane_index *lane = &index->lanes[i];
@@ -75,16 +76,19 @@ end_filling(struct index *index)
         if (!marks_raise(lane))
             return false;
     }
-    if (!seqs_raise(index))
-        return false;
     index->bulk = false;
+    return seqs_raise(index);
+}
+
+static void
+end_filling(struct index *index)
+{
     index->stage = STAGE_WHOLE;
     index_keep(index);
     free(index->samples);
     free(index->tallies);
     index->samples = NULL;
     index->tallies = NULL;
-    return true;
 }
 
 static void
@@ -95,8 +99,12 @@ fill_on(struct index *index, size_t events)
             index->starved = true;
             return;
         }
-    if (index->count >= index->target && index->stage == STAGE_FILL)
-        index->starved = !end_filling(index);
+    if (index->stage != STAGE_FILL || index->count < index->target)
+        return;
+    if (index->bulk) /* a slice of its own, as is the end */
+        index->starved = !raise_all(index);
+    else
+        end_filling(index);
 }
 
 bool

@@ -51,8 +51,8 @@ cut_in_halves(int64_t *cut, int from, int to)
     cut_in_halves(cut, middle, to);
 }
 
-/* By what c10d.algorithm says: `each` above 0 elements of a chunk, 0: equal chunks, -1: halves of halves, -W: equal ones,
- * each cut again in W. false: no memory. */
+/* By what c10d.algorithm says: `each` above 0 elements of a chunk, 0: equal chunks, -1: halves of halves, -W: equal
+ * ones, each cut again in W. false: no memory. */
 static bool
 cut_in_chunks(struct rounds *rounds, int64_t parts, int64_t each, int64_t elements)
 {

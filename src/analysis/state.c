@@ -298,6 +298,26 @@ state_locks(const struct state *state, struct state_lock *out, size_t room)
     return state->now.locks.count;
 }
 
+/* The last ones are kept in order while all are looked at: there may be thousands, and a screen shows some. */
+size_t
+state_keys(const struct state *state, struct state_key *out, size_t room)
+{
+    const struct store_row *row = (const void *)state->now.stores.items;
+    size_t count = 0;
+    for (size_t i = 0; i < state->now.stores.count; i++, row++) {
+        size_t at = count;
+        while (at > 0 && out[at - 1].seq < row->seq - 1)
+            at--;
+        if (at == room)
+            continue;
+        count += count < room;
+        memmove(out + at + 1, out + at, (count - at - 1) * sizeof *out);
+        const char *name = trace_text_at(state->trace, row->key.first);
+        out[at] = (struct state_key){ name, row->rank, row->seq - 1, row->times };
+    }
+    return state->now.stores.count;
+}
+
 int
 state_iteration(const struct state *state)
 {

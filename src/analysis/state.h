@@ -43,5 +43,8 @@ size_t state_buckets(const struct state *state, int rank, struct state_bucket *o
 /* Locks: who holds them. */
 struct state_lock { const char *name; int holder_lane; size_t waiting; }; /* holder_lane -1: free */
 size_t state_locks(const struct state *state, struct state_lock *out, size_t room);
+/* Keys of a store, those set last first; how many there are. */
+struct state_key { const char *name; int rank; size_t seq; uint32_t times; };
+size_t state_keys(const struct state *state, struct state_key *out, size_t room);
 int    state_iteration(const struct state *state);
 #endif

@@ -1,4 +1,5 @@
-/* How the timeline is arranged, over random traces: rows, squeezed time, flows, curves; what must hold whatever is asked. */
+/* How the timeline is arranged, over random traces: rows, squeezed time, flows, curves; what must hold whatever is
+ * asked. */
 #include "view_rig.h"
 #include "../../trace_viewer/columns.h"
 #include "../../trace_viewer/drive.h"
@@ -269,7 +270,8 @@ every_lane_has_one_place_and_the_selected_one_a_row(void **state)
         int room = 1 + (int)(splitmix(&random) % 40), found[2 * RANKS] = { 0 };
         rig.view.lane = (int)(splitmix(&random) % (2 * RANKS));
         rig.view.arrange.pinned = (int)(splitmix(&random) % (2 * RANKS + 1));
-        assert_true(arrange_set_fold(&rig.view.arrange, (int)(splitmix(&random) % (2 * RANKS)), (enum fold)(round % 4)));
+        int folded = (int)(splitmix(&random) % (2 * RANKS));
+        assert_true(arrange_set_fold(&rig.view.arrange, folded, (enum fold)(round % 4)));
         window_axis(&rig.model, &rig.view, 80, &axis);
         assert_true(rows_deal(&rig.model, &rig.view, &axis, room, &rows));
         assert_true(rows.count <= room);

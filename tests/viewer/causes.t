@@ -87,7 +87,7 @@ my $trace = "$folder/validates_alone8.trace";
 like(frame($trace, 'e:explain<Enter>', size => '80x40'), qr/ranks\s+last enqueued\s+started/, ':explain is the whole report');
 unlike(frame($trace, 'e', more => '--ascii'), qr/[^\n\x20-\x7e]/, 'in ASCII it is ASCII');
 like(frame($trace, 'e', more => '--ascii'), qr/^xr3 /m, 'and the culprit is marked');
-like(frame($trace, 'e', size => '160x50'), qr/^×r3 .*validates_alone\.lua:14 /m, 'at 160 columns the lesson is named');
+like(frame($trace, 'e', size => '160x50'), qr/^×r3 .*validates_alone\.lua:14\b/m, 'at 160 columns the lesson is named');
 like(frame($trace, 'e', size => '200x60'), qr/──wait for───► /, 'at 200 it is said in words');
 like(frame($trace, 'e', size => '40x10'), qr/MISMATCH  call #7.*\n(?:.*\n)?×r3\s+calls.*:14$/m, 'at 40x10 the culprit is the first to be told');
 like(frame($trace, 'eS'), qr/─ Lesson ─/, 'one event before it the panes are what they were');

@@ -148,6 +148,7 @@ my %does = (
     suspend   => 'at the end',
     type      => [$hop, '', 'goto 5<Enter>', qr/step 5\//],
     out       => [$hop, '<Tab>', '', sub { $_[0] !~ /─►/ }],
+    events    => [$hop, '', ' all<Enter>', qr/all events/],
     explain   => [$last, '', '', 'changes'],
     look      => [$hop, '', ' lanes<Enter>', 'changes'],
     frame     => [$hop, '', " $folder/frame.txt<Enter>", sub { -s "$folder/frame.txt" }],

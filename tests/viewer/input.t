@@ -67,6 +67,7 @@ is(step(0, '/comm.hop<Enter>n<F10>'), step(0, '/comm.hop<Enter>><F10>'), 'F10 is
 is(step(0, '/comm.hop<Enter>nN'), $hop, 'N is the match before');
 is(step(0, '/comm.hop<Enter><Esc>n'), step($hop, 'n'), 'Esc ends it, and n steps');
 is(step(0, '/comm.hop<Enter>sn'), step($hop, 'sn'), 'so does a step');
+is(step(0, '/comm.hop<Enter>=n'), step(0, '/comm.hop<Enter>>'), 'asking where one is does not');
 like(row(frame('80x24', 0, '/comm.hop<Enter>n'), 23), qr{ /comm\.hop 2/12 *$}, 'the last line counts');
 is(step(0, '/comm.hop<Enter>:goto 3<Enter>/<Up><Enter>'), $hop, 'Up recalls what was looked for');
 
@@ -122,6 +123,7 @@ is(step($hop, ':set keys perfetto<Enter>s'), $hop, 's does not step then');
 isnt(step($hop, ':set keys perfetto<Enter><Space>'), $hop, 'Space does');
 unlike(row(frame('80x24', $hop, ':set keys perfetto<Enter>'), 23), qr/ s step/, 'and the last line says so');
 is(step($hop, ':set keys vi<Enter>/comm.hop<Enter>n'), step($hop, '/comm.hop<Enter>>'), "vi's n is a match");
+isnt(scalar `$viewer $trace --print=ansi --keys ':set theme none<Enter>'`, scalar `$viewer $trace --print=ansi --keys ':<Esc>'`, 'a command that takes one of several words is an option, too');
 like(said($hop, ':set fps 1000<Enter>'), qr/^ fps is one of 1-240, not '1000'/, 'a wrong value is told');
 like(said($hop, ':set mouse<Enter>'), qr/^ mouse is on \(on\|off\)/, 'an option alone is what it is');
 like(frame('120x40', $hop, ':set<Enter>'), qr/mouse +on +on\|off/, ':set alone lists them');

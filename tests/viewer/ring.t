@@ -180,4 +180,34 @@ like($rows[5], qr/^ •   TBackward0$/, 'the one that is ready');
 @rows = split /\n/, decode('UTF-8', scalar `$viewer $buckets --print --at $told --keys ':pane graph<Enter>'`);
 ok(scalar @rows, 'the pane can be asked for by name');
 
+
+# Retained and second, wanted inputs alone, two roots; a backward inside of a backward.
+open my $file, '>', "$folder/graphs.lua" or die $!;
+print $file <<'END';
+local rs = require "ringside"
+rs.lesson { title = "graphs" }
+local w = rs.full({ 2 }, 2.0):requires_grad_()
+local v = rs.full({ 2 }, 3.0):requires_grad_()
+local y = (w * v):sum()
+y:backward(nil, { retain_graph = true })
+y:backward()
+rs.autograd.grad(((w * w) * v):sum(), { w })
+rs.autograd.backward({ (w * 2):sum(), (v * 3):sum() })
+END
+close $file;
+my @ends = events(trace_of('graphs', "$folder/graphs.lua"), qr/ autograd\.backward end/);
+is(scalar @ends, 4, 'four backwards');
+my @told = split /^(?=backward)/m, info("$folder/graphs.lua", 'graph', @ends);
+my $all = "SumBackward0: ran as number 1\nMulBackward0: ran as number 2\n" .
+    "  AccumulateGrad: ran as number 3\n  AccumulateGrad: ran as number 4\n";
+is($told[$_], "backward  4/4 ran\n$all", 'a retained graph is walked as often as it runs') for 0, 1;
+is(() = $told[2] =~ /^  AccumulateGrad: will not run$/mg, 2, 'what leads to nothing wanted will not run');
+is(() = $told[3] =~ /^\s*SumBackward0: ran as number [14]$/mg, 2, 'two roots');
+my $inner = lesson('33');
+my $saved = trace_of('inner', $inner);
+my @begun = grep { /^\d/ } events($saved, qr/ autograd\.backward begin r0/);
+my ($within) = grep { $_ > $begun[2] } events($saved, qr/ autograd\.node end r0 .*node=TBackward0/);
+like(info($inner, 'graph', $within), qr/^backward r0  3\/4 ran, 1 ready\nMmBackward0: ran as number 1$/m,
+     'inside of a checkpoint it is the inner backward');
+
 done_testing();

@@ -74,7 +74,7 @@ like(row(frame('80x24', 10, ":$_->[0]<Tab>"), 22), qr/^ :\Q$_->[1]\E *$/, "Tab m
 # ---- small screens ----
 for my $size ('40x8', '40x10', '40x12', '59x12', '60x12', '80x12') {
     my ($told) = grep { /lanes/ } split /\n/, frame($size, 10, '');
-    like($told, qr/^ \+\d+ lanes .* j\/k scroll$/, "$size: how many more lanes there are is to be read");
+    like($told, qr/^ \+\d+ lanes\b.* j\/k scroll$/, "$size: how many more lanes there are is to be read");
 }
 like(frame('20x5', 10, '?'), qr/^ it 0  step 10\/[\d?]+\s*\n/, '20x5: where one stands is whole');
 unlike(frame('40x10', 10, ''), qr/^.d2 cop/m, '40x10: a lane is out of sight');
