@@ -309,18 +309,16 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
 {
     const struct stream_written *written = &entry->written;
     for (int i = 0; written->known && i < entry->access_count; i++) {
-        struct storage *storage = entry->accesses[i].storage;
-        if (!entry->accesses[i].write || storage->number == 0)
+        const struct access *access = &entry->accesses[i];
+        struct storage      *storage = access->storage;
+        if (!access->write || storage->number == 0)
             continue;
-        int64_t count = (int64_t)(storage->bytes / dtype_size((enum dtype)written->dtype));
-        struct storage_content content = { written->dtype, 1, &count, storage->data };
-        if (written->dims >= 0) {
+        bool     part = storage_is_large(storage);
+        uint64_t from = part ? access->begin : 0, to = part ? access->end : storage->bytes;
+        int64_t  count = (int64_t)((to - from) / dtype_size((enum dtype)written->dtype));
+        struct storage_content content = { written->dtype, 1, &count, (const char *)storage->data + from };
+        if (written->dims >= 0)
             content = (struct storage_content){ written->dtype, written->dims, written->sizes, storage->data };
-        } else if (storage_is_large(storage)) {
-            const struct access *access = &entry->accesses[i];
-            count = (int64_t)((access->end - access->begin) / dtype_size((enum dtype)written->dtype));
-            content.from = (const char *)storage->data + access->begin;
-        }
         storage_snapshot(me, storage, &content);
         return;
     }
