@@ -405,15 +405,16 @@ storage_snapshot(struct task *me, struct storage *storage, const struct storage_
 {
     if (storage->number == 0 || !stage_enabled(me, KIND_memory_snapshot))
         return;
-    uint32_t id = elements_snapshot(me, content);
-    int64_t  bytes = (int64_t)dtype_size((enum dtype)content->dtype);
+    int64_t bytes = (int64_t)dtype_size((enum dtype)content->dtype);
     for (int i = 0; i < content->dims; i++)
         bytes *= content->sizes[i];
+    bool     whole = bytes <= (storage_is_large(storage) ? PART_BYTES : SNAPSHOT_BYTES);
+    uint32_t id = whole ? elements_snapshot(me, content) : 0;
     if (id != 0)
         storage_emit(me, KIND_memory_snapshot, storage->device,
                      (const int64_t[4]){ storage->number, id, bytes,
                                          (const char *)content->from - (const char *)storage->data });
-    else if (bytes > SNAPSHOT_BYTES)
+    else if (!whole)
         storage_edges(me, storage, content, bytes);
 }
 

@@ -71,7 +71,7 @@ struct storage_content { int dtype, dims; const int64_t *sizes; const void *from
 /* Puts them into the trace and answers their id for an argument of type snapshot; 0: not, for they are more than 4096
  * bytes, or it is not `stepped`. */
 uint32_t elements_snapshot(struct task *me, const struct storage_content *content);
-enum { SNAPSHOT_BYTES = 4096 };
+enum { SNAPSHOT_BYTES = 4096, PART_BYTES = 1024 };  /* of a part of a large storage */
 /* All of it is too much for a snapshot: then what was written of it is told, not what it holds. */
 static inline bool storage_is_large(const struct storage *storage) { return storage->bytes > SNAPSHOT_BYTES; }
 /* Puts the elements into the trace (`stepped` only, at most 4096 bytes; of more the first and the last 32). Called after

@@ -309,17 +309,18 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
 {
     const struct stream_written *written = &entry->written;
     for (int i = 0; written->known && i < entry->access_count; i++) {
-        const struct access *access  = &entry->accesses[i];
+        const struct access *access = &entry->accesses[i];
         struct storage      *storage = access->storage;
         if (!access->write || storage->number == 0)
             continue;
-        bool    part  = written->dims < 0 && storage_is_large(storage);
-        size_t  from  = part ? access->begin : 0, to = part ? access->end : storage->bytes;
-        int64_t count = (int64_t)((to - from) / dtype_size((enum dtype)written->dtype));
+        bool     part = storage_is_large(storage);
+        uint64_t from = part ? access->begin : 0, to = part ? access->end : storage->bytes;
+        int64_t  count = (int64_t)((to - from) / dtype_size((enum dtype)written->dtype));
         struct storage_content content = { written->dtype, 1, &count, (const char *)storage->data + from };
         if (written->dims >= 0)
             content = (struct storage_content){ written->dtype, written->dims, written->sizes, storage->data };
-        return storage_snapshot(me, storage, &content);
+        storage_snapshot(me, storage, &content);
+        return;
     }
 }
 
