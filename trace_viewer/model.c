@@ -46,12 +46,26 @@ take_index(struct model *model)
     return take_declarations(model);
 }
 
+/* Whoever asks the trace for other ends is answered by the index. */
+static size_t
+partner_of(const void *index, size_t seq)
+{
+    return index_partner(index, seq);
+}
+
+static size_t
+flow_end_of(const void *index, size_t seq)
+{
+    return index_flow_end(index, seq);
+}
+
 bool
 model_open(struct model *model, struct trace *trace)
 {
     *model = (struct model){ .trace = trace, .state = state_new(trace), .at = NO_EVENT, .past_at = NO_EVENT,
                              .index = index_open(trace), .shelf = shelf_new() };
     trace_hold(trace, HELD);
+    trace_ask(trace, (struct trace_ends){ partner_of, flow_end_of, model->index });
     if (model->state != NULL && model->index != NULL && model->shelf != NULL && take_index(model))
         return true;
     model_close(model);
@@ -97,6 +111,8 @@ model_refresh(struct model *model)
 void
 model_close(struct model *model)
 {
+    if (model->trace != NULL)
+        trace_ask(model->trace, (struct trace_ends){ .partner = NULL });
     index_close(model->index);
     shelf_free(model->shelf);
     free(model->work);

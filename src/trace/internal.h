@@ -169,6 +169,7 @@ struct trace {
     size_t            snapshot_count, snapshot_room, option_count, option_room;
     const char       *source_path, *source;
     struct pairs      pairs;
+    struct trace_ends ends;              /* asked instead, where there is one */
 };
 
 /* merge.c */

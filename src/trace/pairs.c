@@ -2,7 +2,7 @@
  * kind; spans that do not nest (a lock that is held) also agree in their first argument. Built on first use, then
  * carried on as the trace grows.
  *
- * Interface: trace_whole, trace_partner, trace_flow_end. */
+ * Interface: trace_whole, trace_ask, trace_partner, trace_flow_end. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -113,9 +113,17 @@ trace_whole(struct trace *trace)
     return !trace->starved && build_pairs(trace);
 }
 
+void
+trace_ask(struct trace *trace, struct trace_ends ends)
+{
+    trace->ends = ends;
+}
+
 size_t
 trace_partner(struct trace *trace, size_t seq)
 {
+    if (trace->ends.partner != NULL)
+        return trace->ends.partner(trace->ends.of, seq);
     if (seq >= trace->count || !build_pairs(trace) || trace->pairs.partner[seq] == 0)
         return SIZE_MAX;
     size_t other = trace->pairs.partner[seq] - 1;
@@ -127,6 +135,8 @@ size_t
 trace_flow_end(struct trace *trace, size_t seq)
 {
     const struct trace_event *event = trace_event(trace, seq);
+    if (trace->ends.flow_end != NULL)
+        return trace->ends.flow_end(trace->ends.of, seq);
     if (event == NULL || event->flow == 0 || !build_pairs(trace) || event->flow >= trace->pairs.flow_count)
         return SIZE_MAX;
     const uint32_t *ends = trace->pairs.flows[event->flow];

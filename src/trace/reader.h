@@ -65,6 +65,9 @@ const char                   *trace_source_text(const struct trace *trace, const
 
 /* The other end: of a begin event its end, of an end its begin; SIZE_MAX: none (yet). Built on first use. */
 size_t trace_partner(struct trace *trace, size_t seq);
+/* Somebody who knows both without an array of all events answers from now on; partner NULL: nobody any more. */
+struct trace_ends { size_t (*partner)(const void *of, size_t seq), (*flow_end)(const void *of, size_t seq); const void *of; };
+void trace_ask(struct trace *trace, struct trace_ends ends);
 /* false: no memory for all events and their partners, so that "none" may be wrong. For those whose answers count. */
 bool   trace_whole(struct trace *trace) __attribute__((warn_unused_result));
 /* Where the flow that leaves at seq arrives, or the one that arrives at seq left; SIZE_MAX: none. */
