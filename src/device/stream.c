@@ -319,8 +319,7 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
         struct storage_content content = { written->dtype, 1, &count, (const char *)storage->data + from };
         if (written->dims >= 0)
             content = (struct storage_content){ written->dtype, written->dims, written->sizes, storage->data };
-        storage_snapshot(me, storage, &content);
-        return;
+        return storage_snapshot(me, storage, &content);
     }
 }
 
