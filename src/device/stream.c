@@ -316,17 +316,10 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
         uint64_t from = storage_is_large(storage) ? access->begin : 0;
         uint64_t to = storage_is_large(storage) ? access->end : storage->bytes;
         int64_t  count = (int64_t)((to - from) / dtype_size((enum dtype)written->dtype));
-<<<<<<< HEAD
-        struct storage_content content = { written->dtype, 1, &count, (const char *)storage->data + from };
-        if (written->dims >= 0)
-            content = (struct storage_content){ written->dtype, written->dims, written->sizes, storage->data };
-        return storage_snapshot(me, storage, &content);
-=======
         bool     whole = written->dims >= 0; /* then it fills its storage */
         storage_snapshot(me, storage, &(struct storage_content){
             written->dtype, whole ? written->dims : 1, whole ? written->sizes : &count, (char *)storage->data + from });
         return;
->>>>>>> e5d679be59cda54a9b0f9768c851863b06ce1a5e
     }
 }
 
