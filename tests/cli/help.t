@@ -19,6 +19,7 @@ my %options = (
     exercise => [ 'once', 'variant', 'reset', 'tap' ],
     hang    => [ 'rank', 'lesson' ],
     bench   => ['json'],
+    synth   => [ 'events', 'lanes', 'ranks', 'depth', 'flows', 'faults', 'seed' ],
     help    => ['all'],
 );
 
