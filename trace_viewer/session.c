@@ -69,6 +69,7 @@ reply_parse(const char *text, struct reply *reply)
             snprintf(reply->trace, sizeof reply->trace, "%s", line + 6);
             known = true;
         }
+        known = known || (reply->text.len == 0 && branches_take(&reply->branches, line));
         if (!known) {
             str_add_bytes(&reply->text, text, length);
             str_add(&reply->text, "\n");

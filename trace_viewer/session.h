@@ -20,6 +20,7 @@ struct reply {
     enum run_state run;
     char           why[256];
     char           trace[4096]; /* the file to read from now on; "" unchanged */
+    struct branches branches;   /* none: there is one run */
     struct str     text;        /* what the command answered */
 };
 

@@ -8,6 +8,7 @@
 #include "arrange.h"
 #include "hunt.h"
 #include "binds.h"
+#include "branches.h"
 #include "marks.h"
 #include "model.h"
 #include "prompt.h"
@@ -82,6 +83,7 @@ struct view {
     int            choice;
     struct match  *events;             /* which of them are listed; NULL: those that step stops at */
     char          *points;             /* a session's breakpoints as it told them, in lines; owned, NULL not yet */
+    struct branches branches;          /* the runs that the session keeps; none: there is one */
     char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 

@@ -27,13 +27,15 @@ struct screens {
 
 /* "at" answers what this screen asked; "now" tells what another one has done. */
 static bool
-tell_screen(const struct session *session, struct screen *screen, const char *word, const char *text)
+tell_screen(struct session *session, struct screen *screen, const char *word, const char *text)
 {
     struct str reply = { 0 };
     str_addf(&reply, "%s %" PRIu64 " state=%s\n", word, session->cursor, session_state_name(session));
     if (screen->told != session->shown)
         str_addf(&reply, "trace %s\n", session->trace_path);
     screen->told = session->shown;
+    if (session->run_count > 1)
+        session_tell_branches(session, &reply);
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
         str_add(&reply, line[0] == '.' ? " " : ""); /* a lone "." ends the reply */

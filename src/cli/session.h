@@ -110,6 +110,8 @@ bool session_change(struct session *session, const struct command_line *line, st
 bool session_run_begin(struct session *session);                 /* the first one; false: no memory */
 bool session_run_edited(struct session *session, const char *request, struct str *out); /* the engine took it, at the cursor */
 bool session_run_undo(struct session *session, struct str *out); /* edits behind the cursor are none of this run's */
+/* A line for each run that is kept, as control/commands.h says: for viewers. */
+void session_tell_branches(struct session *session, struct str *out);
 bool session_runs(struct session *session, const struct command_line *line, struct str *out);
 void session_runs_free(struct session *session);
 #endif

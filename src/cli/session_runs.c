@@ -310,6 +310,20 @@ tell_run(const struct session *session, const struct session_run *run, struct st
         str_addf(out, "failed (exit status %d)\n", run->status);
 }
 
+void
+session_tell_branches(struct session *session, struct str *out)
+{
+    leave_run(session);
+    for (size_t i = 0; i < session->run_count; i++) {
+        const struct session_run   *run = &session->runs[i];
+        const struct debugger_edit *own = run->inherited < run->edit_count ? &run->edits[run->inherited] : NULL;
+        const char *how = run->died ? "died" : !run->ended ? "paused" : run->status == 0 ? "finished" : "failed";
+        str_addf(out, "branch %d of %d from %" PRIu64 " to %" PRIu64 " %s %s%s\n", run->number, run->parent,
+                 own != NULL ? own->seq : 0, run->head, how, run->number == session->run ? "*" : "-",
+                 own != NULL ? own->line : "");
+    }
+}
+
 enum { DIFFERENCES_TOLD = 12, STAGES_TOLD = 8 };
 
 static void
