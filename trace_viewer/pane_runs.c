@@ -1,5 +1,5 @@
-/* The runs pane: what the session keeps, each a line from where it left the one it came from to its end, the present one
- * marked. Enter goes to a run; = compares the present one with it. */
+/* The runs pane: what the session keeps, each a line from where it left the one it came from to its end, the present
+ * one marked. Enter goes to a run; = compares the present one with it. */
 #include "panes.h"
 
 #include "base/str.h"
@@ -99,5 +99,5 @@ press(struct model *model, struct view *view, const char *key)
         view_do(view, false, "compare %d", view->branches.of[row].number);
 }
 
-const struct pane_kind runs_pane = { .name = "Runs", .least_columns = 40, .concern = concern, .draw = draw, .rows = rows,
-                                     .enter = enter, .keys = keys, .press = press };
+const struct pane_kind runs_pane = { .name = "Runs", .least_columns = 40, .concern = concern, .draw = draw,
+                                     .rows = rows, .enter = enter, .keys = keys, .press = press };

@@ -182,7 +182,7 @@ going_right_from_the_start_meets_every_event_of_a_lane_once(void **state)
 {
     struct rig rig;
     rig_random(&rig, 22, 300);
-    size_t on_lane[300], count = 0;
+    size_t on_lane[300] = { 0 }, count = 0;
     for (size_t seq = 0; seq < rig.model.seen; seq++)
         if (trace_event(rig.model.trace, seq)->lane == 0)
             on_lane[count++] = seq;
