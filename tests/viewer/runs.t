@@ -80,7 +80,7 @@ shows(qr/step $end\/$end\b/, 'to another end');
 line(':run 2');
 shows(qr/run 2, at event \d+/, 'run 2 is still there');
 line(':pane runs');
-shows(qr/ 1 +\S+ finished at $end .*\*2 +\S+ +failed at \d+, kill 1 at $hop.* 3 +\S+ finished/s, 'a pane draws the runs as branches');
+shows(qr/ 1 +\S+ finished at $end\b.*\*2 +\S+ +failed at \d+, kill 1 at $hop.* 3 +\S+ finished/s, 'a pane draws the runs as branches');
 tmux('send-keys', '-t', 'v', 'j', 'k', '=');
 shows(qr/A is run 1, B this one, run 2: \d+ differences/, '= compares the chosen run with the present one');
 line(':pane runs');
