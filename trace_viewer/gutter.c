@@ -185,6 +185,10 @@ gutter_draw(const struct model *model, const struct view *view, const struct row
             struct canvas *gutter, struct canvas *pane)
 {
     const struct row *row = &rows->row[at];
+    if (row->kind == ROW_CONTRAST) {
+        canvas_cut(gutter, (struct stretch){ at, 5, gutter->width - 6 }, (struct style){ .ink = INK_DIM }, "A B");
+        return gutter->width;
+    }
     if (row->kind == ROW_CURVE)
         return gutter->width;
     if (row->kind == ROW_REST) {

@@ -2,6 +2,7 @@
  * rows_free, rows_wanted, rows_lane_beside, rows_hold_curves. */
 #include "rows.h"
 
+#include "analysis/diff.h"
 #include "trace/reader.h"
 
 #include <stdlib.h>
@@ -282,6 +283,7 @@ struct deal {
     struct rows        *rows;
     int                *levels, *most; /* of each unit on the screen: rows it has, and could have */
     int                 extra;         /* rows that are left */
+    bool                contrasts;     /* there are rows between the lanes of two runs */
 };
 
 static int
@@ -326,6 +328,27 @@ unfold_selected(struct deal *deal)
     }
 }
 
+/* Where two runs are compared, the lane of the first that is this one of the second; -1: none. */
+static int
+other_lane(const struct model *model, const struct unit *unit, int lane)
+{
+    bool compared = model->diff != NULL && unit->kind == ROW_LANE && model_lane_events(model, (size_t)lane) > 0;
+    return compared ? diff_lane(model->diff, (size_t)lane) : -1;
+}
+
+/* A row between the two, for all of them or for none. */
+static void
+make_contrasts(struct deal *deal)
+{
+    int wanted = 0;
+    for (int place = 0, unit; (unit = unit_on_screen(deal->rows, place)) >= 0; place++) {
+        const struct unit *this = &deal->rows->unit[unit];
+        wanted += other_lane(deal->model, this, deal->rows->lane[this->from]) >= 0;
+    }
+    deal->contrasts = wanted > 0 && wanted <= deal->extra;
+    deal->extra -= deal->contrasts ? wanted : 0;
+}
+
 static void
 emit_unit(struct deal *deal, int place, int unit)
 {
@@ -337,6 +360,9 @@ emit_unit(struct deal *deal, int place, int unit)
         more = levels_seen(deal->model, deal->view, deal->axis, lane) - deal->levels[place];
     if (rows->count > 0 && rows->row[rows->count - 1].lane >= 0)
         before = trace_lane_at(deal->model->trace, (size_t)rows->row[rows->count - 1].lane)->rank;
+    if (deal->contrasts && other_lane(deal->model, this, lane) >= 0)
+        rows->row[rows->count++] = (struct row){ .kind = ROW_CONTRAST, .lane = -1, .unit = -1,
+                                                 .first = other_lane(deal->model, this, lane), .last = lane };
     for (int level = 0; level < deal->levels[place]; level++)
         rows->row[rows->count++] = (struct row){ .kind = this->kind, .lane = lane, .first = level, .unit = unit,
                                                  .last = level == deal->levels[place] - 1 ? LEVELS : level,
@@ -365,7 +391,7 @@ deal_out(const struct model *model, const struct view *view, const struct axis *
     int used = rows->shown + (rows->pinned >= 0);
     rows->row = calloc((size_t)room + 1, sizeof *rows->row);
     struct deal deal = { model, view, axis, rows, calloc(2 * (size_t)used + 2, sizeof(int)), NULL,
-                         room - used - (used < rows->units) };
+                         room - used - (used < rows->units), false };
     deal.most = deal.levels + used + 1;
     deal.extra = deal.extra > 0 ? deal.extra : 0;
     if (rows->row == NULL || deal.levels == NULL) {
@@ -374,6 +400,7 @@ deal_out(const struct model *model, const struct view *view, const struct axis *
     }
     for (int i = 0; i < used; i++)
         deal.levels[i] = 1;
+    make_contrasts(&deal);
     unfold_selected(&deal);
     int curves = rows_hold_curves(view) ? view->arrange.curves.count : 0;
     curves = curves < deal.extra ? curves : deal.extra;

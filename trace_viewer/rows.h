@@ -9,12 +9,12 @@
 
 /* ROW_LANE: a lane's levels. ROW_RANK: all lanes of a rank. ROW_ALIKE: of several ranks. ROW_REST: of those without a
  * row of their own. ROW_CURVE: a curve. */
-enum row_kind { ROW_LANE, ROW_RANK, ROW_ALIKE, ROW_REST, ROW_CURVE };
+enum row_kind { ROW_LANE, ROW_RANK, ROW_ALIKE, ROW_REST, ROW_CURVE, ROW_CONTRAST };
 
 struct row {
     enum row_kind kind;
     int           lane;        /* ROW_LANE; of others the first of theirs; -1 none. ROW_CURVE: which */
-    int           first, last; /* levels of ROW_LANE; the last row's last is LEVELS: to the innermost */
+    int           first, last; /* of ROW_CONTRAST the lanes of the two runs; levels of ROW_LANE; the last row's last is LEVELS: to the innermost */
     int           more;        /* levels that could be unfolded, and are in this row */
     int           unit;        /* its place among the units */
     bool          heads;       /* the first row of its rank on the screen: it bears the rank's name */

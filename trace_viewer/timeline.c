@@ -4,6 +4,7 @@
 #include "timeline.h"
 
 #include "columns.h"
+#include "contrast.h"
 #include "flows.h"
 #include "gutter.h"
 #include "moment.h"
@@ -162,6 +163,14 @@ draw_rest(struct drawing *drawing, int at, struct canvas *pane, int column)
 }
 
 static void
+draw_contrast(struct drawing *drawing, int at)
+{
+    const struct row *row = &drawing->rows->row[at];
+    contrast_draw(&(struct contrast){ (size_t)row->first, (size_t)row->last }, drawing->axis, &drawing->strip,
+                  &drawing->body, at);
+}
+
+static void
 draw_row(struct drawing *drawing, int at, struct canvas *pane)
 {
     int column = gutter_draw(drawing->model, drawing->view, drawing->rows, at, &drawing->gutter, pane);
@@ -171,6 +180,7 @@ draw_row(struct drawing *drawing, int at, struct canvas *pane)
     case ROW_ALIKE: draw_unit(drawing, at); break;
     case ROW_REST:  draw_rest(drawing, at, pane, column); break;
     case ROW_CURVE: draw_curve(drawing, at); break;
+    case ROW_CONTRAST: draw_contrast(drawing, at); break;
     }
 }
 

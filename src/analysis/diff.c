@@ -47,6 +47,16 @@ lane_key(const struct trace *trace, uint32_t lane)
     return hash_bytes((uint64_t)(info->rank + 2), info->name, lettered ? length - 2 : length);
 }
 
+int
+diff_lane(const struct diff *diff, size_t lane)
+{
+    uint64_t key = lane_key(diff->trace, (uint32_t)lane);
+    for (size_t i = 0; lane >= diff->first_lanes && i < diff->first_lanes; i++)
+        if (lane_key(diff->trace, (uint32_t)i) == key)
+            return (int)i;
+    return -1;
+}
+
 /* Without its occurrence. */
 static uint64_t
 event_key(const struct diff *diff, const struct trace_event *event)

@@ -14,6 +14,8 @@ void         diff_free(struct diff *diff);
 
 size_t diff_partner(const struct diff *diff, size_t seq);   /* the same event of the other run; SIZE_MAX none */
 int    diff_side(const struct diff *diff, size_t seq);      /* 0: of the first run, 1: of the second */
+/* Of a lane of the second run the same one of the first; -1: it is of the first itself, or has none. */
+int    diff_lane(const struct diff *diff, size_t lane);
 
 /* A place where the runs are not the same, in the order of the whole. */
 enum difference_kind {

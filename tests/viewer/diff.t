@@ -41,6 +41,11 @@ like(frame('base', 'slower'), qr/: 0 differences/, 'a slower run does the same')
 like(frame('base', 'slower', "--keys ':pane diff<Enter>Z'"), qr/^ *\S+ +[\d.]+ \w+ < [\d.]+ \w+/m, 'and its stages take longer');
 like(frame('base', 'more'), qr/: only in B/, 'what only one run has is named');
 like(frame('base', 'more'), qr/comm B/, 'both runs are on the timeline');
+like(frame('base', 'slower'), qr/^ +A B +<+/m, 'a row between two lanes says where the first run is faster');
+like(frame('slower', 'base'), qr/^ +A B +>+/m, 'or the second');
+like(frame('base', 'base'), qr/^ +A B +=+ *│/m, 'or neither');
+like(frame('base', 'more'), qr/^ +A B +=+\++ *│/m, 'and what only the second has');
+like(frame('more', 'base'), qr/^ +A B +=+-+ *│/m, 'or the first');
 like(frame('base', 'larger'), qr/bytes 16, in B 256/, 'what says something else is named with both values');
 like(frame('base', 'turned', "--keys ':pane diff<Enter>" . 'j' x 30 . "'"), qr/: earlier in B/, 'what came in another order is named');
 my ($first) = frame('base', 'larger') =~ /step (\d+)\//;
