@@ -95,8 +95,12 @@ serve_line(struct screens *screens, int index)
         uint64_t before = session->cursor;
         int      shown  = session->shown;
         session->viewer = screen->reader.fd;
+        session->again_ms = -1;
         session_command(session, str_text(&line), &out);
         session->viewer = -1;
+        if (session->again_ms >= 0)
+            str_addf(&out, "for that the run began again, up to event %" PRIu64 ", in %" PRId64 " ms\n",
+                     session->engine_head, session->again_ms);
         there = tell_screen(session, screen, "at", str_text(&out));
         if (session->cursor != before || session->shown != shown)
             tell_others(screens, index);

@@ -64,6 +64,7 @@ struct session {
     bool                  ended, died;
     int                   words;          /* a nameless file: what the engine wrote to stderr beside a viewer; -1 none */
     int                   death;          /* how the engine that died ended, as waitpid says; -1: it has not been seen */
+    int64_t               again_ms;       /* what it cost to run again up to the cursor; -1: it was not needed */
     bool                  starved;        /* there was no memory for what the engine said, or for its record */
     int                   status;         /* the run's exit status once it ended */
     uint64_t              head, cursor;   /* the record's last event; where the user looks */

@@ -495,6 +495,14 @@ session_bring(struct session *session, struct str *out)
     return false;
 }
 
+static int64_t
+now_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 bool
 session_wind(struct session *session, struct str *out)
 {
@@ -505,11 +513,14 @@ session_wind(struct session *session, struct str *out)
         session->head  = session->cursor;
         return session_bring(session, out);
     }
-    if ((!engine_is_here(session) || session->engine_head > session->cursor) && !restart_engine(session, true, out))
+    int64_t from = now_ms();
+    bool    again = !engine_is_here(session) || session->engine_head > session->cursor;
+    if (again && !restart_engine(session, true, out))
         return false;
-    if (engine_go(session, session->cursor) && session->engine_head == session->cursor)
-        return true;
-    return say_not_there(session, session->cursor, out);
+    if (!engine_go(session, session->cursor) || session->engine_head != session->cursor)
+        return say_not_there(session, session->cursor, out);
+    session->again_ms = again ? now_ms() - from : -1;
+    return true;
 }
 
 bool

@@ -66,6 +66,7 @@ shows(qr/step $hop\/$end\b/, 'and back to the first message');
 line(':kill 1');
 shows(qr/rank 1 was killed/, 'where rank 1 is killed');
 shows(qr/this is run 2 now, from event $hop\b/, 'which makes run 2');
+shows(qr/for that the run/, 'and says what that cost');
 line(':continue');
 shows(qr/the run has failed \(exit status 3\) at event (\d+)/, 'that run fails');
 line(':runs');
