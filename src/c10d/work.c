@@ -277,7 +277,8 @@ work_issue(struct task *me, struct work *work)
     monitor_leave(me, &group->monitor);
     if (deaf)
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
-    tensor_announce(me, work->call.tensor, "tensor");
+    if (sched_is_stepped(me->sched)) /* in free it is the comm task's by now */
+        tensor_announce(me, work->call.tensor, "tensor");
     POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes, group->communicator->number);
     if (answer == LEDGER_JOINED && atomic_load(&group->communicator->meets_all))
         world_wake_all(me, group->world);
