@@ -230,7 +230,8 @@ for my $words ([ 'events' ], [ 'view', '--print' ]) {
     my @command = @$words;
     refused("@command: no such file",   ringside(@command, '/no/such.trace'), 2, qr{/no/such\.trace});
     refused("@command: no trace",       ringside(@command, 'README.md'), 2, qr/README\.md/);
-    refused("@command: a folder",       ringside(@command, folder()), 2, qr/./);
+    mkdir folder() . '/bare';
+    refused("@command: a folder without a trace", ringside(@command, folder() . '/bare'), 2, qr/bare: (?:is a folder|a folder)/);
     refused("@command: an empty file",  ringside(@command, folder() . '/empty'), 2, qr/empty/);
     refused("@command: an unknown option", ringside(@command, '--jsno', $trace), 2, qr/--jsno/);
 }

@@ -211,7 +211,7 @@ refused("'$$_[0]' is refused", ringside('step', '--batch', $$_[0], $six), 2, $$_
     [ 'step x',                     qr/'x' is not a number/ ],
     [ 'back -1',                    qr/-1/ ],
     [ 'step 99999999999999999999',  qr/99999999999999999999/ ],
-    [ 'goto',                       qr/SEQ/ ],
+    [ 'goto',                       qr/PLACE/ ],
     [ 'until',                      qr/EXPR/ ],
     [ 'until (',                    qr/ends too early/ ],
     [ 'break nonsense',             qr/nonsense/ ],
