@@ -6,11 +6,44 @@
  * Interface: graph_announce. Who reads it is analysis/graph.c. */
 #include "autograd/graph.h"
 #include "autograd/internal.h"
-#include "base/str.h"
+#include "device/cells.h"
 #include "sched/account.h"
 #include "sched/stage.h"
 
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
 enum { TEXT_MOST = 64 << 10 };
+
+/* A text in blocks of the host's pool: a steady step takes nothing from the system. */
+struct words { struct task *me; char *text; size_t len, room; bool broken; };
+
+static void
+words_add(struct words *words, const char *text)
+{
+    size_t length = strlen(text);
+    words->broken = words->broken || !host_room(words->me, &words->text, &words->room, words->len + length + 1, 1);
+    if (words->broken)
+        return;
+    memcpy(words->text + words->len, text, length + 1);
+    words->len += length;
+}
+
+static void
+words_number(struct words *words, const char *before, uint64_t number, const char *after)
+{
+    char digits[48];
+    snprintf(digits, sizeof digits, "%s%" PRIu64 "%s", before, number, after);
+    words_add(words, digits);
+}
+
+static void
+words_free(struct words *words)
+{
+    if (words->room > 0)
+        host_return(words->me, words->text, words->room);
+}
 
 static uint64_t
 first_number(const struct graph *graph)
@@ -24,64 +57,69 @@ first_number(const struct graph *graph)
 
 /* Names come from lessons: what would look like another column or line is a blank. */
 static void
-add_name(struct str *text, const char *name)
+add_name(struct words *words, const char *name)
 {
-    size_t from = text->len;
-    str_add(text, name != NULL ? name : "");
-    for (size_t i = from; i < text->len; i++)
-        if (text->text[i] == '\t' || text->text[i] == '\n')
-            text->text[i] = ' ';
+    size_t from = words->len;
+    words_add(words, name != NULL ? name : "");
+    for (size_t i = from; i < words->len; i++)
+        if (words->text[i] == '\t' || words->text[i] == '\n')
+            words->text[i] = ' ';
 }
 
 static void
-add_node(struct str *text, const struct graph *graph, size_t place, uint64_t first)
+add_node(struct words *words, const struct graph *graph, size_t place, uint64_t first)
 {
     const struct pending *pending = &graph->pending[place];
     const struct node    *node = pending->node;
     const char           *between = "";
-    str_add(text, pending->needed ? "" : "!");
+    words_add(words, pending->needed ? "" : "!");
     if (node->variable != NULL)
-        str_add(text, "-\t");
+        words_add(words, "-\t");
     else
-        str_addf(text, "%llu\t", (unsigned long long)(node->sequence_nr - first));
-    add_name(text, node->name);
-    str_add(text, "\t");
-    add_name(text, node->variable != NULL ? node->variable->name : node->module);
-    str_add(text, "\t");
+        words_number(words, "", node->sequence_nr - first, "\t");
+    add_name(words, node->name);
+    words_add(words, "\t");
+    add_name(words, node->variable != NULL ? node->variable->name : node->module);
+    words_add(words, "\t");
     for (int i = 0; i < node->edge_count; i++) {
         if (node->edges[i].node == NULL)
             continue;
-        str_addf(text, "%s%zu", between, graph_place(graph, node->edges[i].node));
+        words_number(words, between, graph_place(graph, node->edges[i].node), "");
         between = ",";
     }
-    str_add(text, "\n");
+    words_add(words, "\n");
+}
+
+static void
+add_graph(struct words *words, const struct graph *graph, const struct root *roots, int count)
+{
+    uint64_t first = first_number(graph);
+    for (int i = 0; i < count; i++)
+        words_number(words, i > 0 ? "," : "", graph_place(graph, roots[i].edge.node), "");
+    words_add(words, "\n");
+    for (size_t i = 0; i < graph->count && !words->broken; i++) {
+        size_t whole = words->len;
+        add_node(words, graph, i, first);
+        if (words->broken || words->len <= TEXT_MOST)
+            continue;
+        words->len = whole;
+        words_number(words, "... ", graph->count - i, " more\n");
+        return;
+    }
 }
 
 /* Engine::compute_dependencies has counted what each node waits for; here is who waits for whom. */
 bool
 graph_announce(struct task *me, const struct graph *graph, const struct root *roots, int count)
 {
-    struct str text = { 0 };
-    uint64_t   first = first_number(graph);
     if (!sched_is_stepped(me->sched) || !stage_enabled(me, KIND_autograd_graph))
         return true;
-    for (int i = 0; i < count; i++)
-        str_addf(&text, "%s%zu", i > 0 ? "," : "", graph_place(graph, roots[i].edge.node));
-    str_add(&text, "\n");
-    for (size_t i = 0; i < graph->count; i++) {
-        size_t whole = text.len;
-        add_node(&text, graph, i, first);
-        if (!str_ok(&text) || text.len <= TEXT_MOST)
-            continue;
-        text.len = whole;
-        str_addf(&text, "... %zu more\n", graph->count - i);
-        break;
+    struct words words = { .me = me };
+    add_graph(&words, graph, roots, count);
+    if (!words.broken) {
+        int64_t id = stage_text_id(me, words.text);
+        POINT(me, autograd_graph, count, (int64_t)graph->count, (int64_t)first_number(graph), id);
     }
-    bool told = str_ok(&text);
-    if (told) {
-        int64_t id = stage_text_id(me, str_text(&text));
-        POINT(me, autograd_graph, count, (int64_t)graph->count, (int64_t)first, id);
-    }
-    str_free(&text);
-    return told || memory_failed(me, TEXT_MOST, "the host");
+    words_free(&words);
+    return !words.broken || memory_failed(me, TEXT_MOST, "the host");
 }
