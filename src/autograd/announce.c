@@ -62,9 +62,9 @@ bool
 graph_announce(struct task *me, const struct graph *graph, const struct root *roots, int count)
 {
     struct str text = { 0 };
-    uint64_t   first = first_number(graph);
     if (!sched_is_stepped(me->sched) || !stage_enabled(me, KIND_autograd_graph))
         return true;
+    uint64_t first = first_number(graph);
     for (int i = 0; i < count; i++)
         str_addf(&text, "%s%zu", i > 0 ? "," : "", graph_place(graph, roots[i].edge.node));
     str_add(&text, "\n");
