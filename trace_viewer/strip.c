@@ -274,7 +274,8 @@ paint_whole(struct painter *painter, int level, size_t i)
     bool outermost = level == strip->first;
     size_t size = INDEX_BLOCK, done = 0;
     int heights = index_heights(painter->index, strip->lane, level), height = 0;
-    while (height + 1 < heights && i % (size * INDEX_FAN) == 0 && (strip->sieve.hides == NULL || painter->rough || !outermost))
+    bool sums = strip->sieve.hides == NULL || painter->rough || !outermost; /* of many may answer */
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0 && sums)
         height++, size *= INDEX_FAN;
     for (; height >= 0 && done == 0; height--, size /= INDEX_FAN) {
         const struct node *node = index_node(painter->index, strip->lane, level, height, i / size);
