@@ -8,7 +8,7 @@
 
 enum {
     HORIZONTAL = 0x2500, BEGINS = 0x251c, ENDS = 0x2524, ARROW_LEFT = 0x25c4, ARROW_RIGHT = 0x25ba, COUNTED = 1 << 14,
-    ADDED = 1 << 7 /* stretches of work; some milliseconds */
+    ADDED = 1 << 6 /* stretches of work; some milliseconds */
 };
 
 struct range { uint64_t from, to, shown; size_t events; bool known; };
