@@ -207,6 +207,8 @@ work_on(struct driver *driver, const struct term *term, struct unfinished *work)
         return work->there = approach(driver);
     if (!model_is_whole(driver->model))
         return model_arrange(driver->model);
+    if (!filter_is_whole(&driver->view->arrange.filter, driver->model))
+        return false; /* until it is known which lanes have nothing to show */
     if (shelf_is_rough(driver->model->shelf))
         return refine(driver, term);
     work->learned = !model_learn(driver->model, LEARNED_A_FRAME);

@@ -7,7 +7,8 @@
 #include "window.h"
 
 enum {
-    HORIZONTAL = 0x2500, BEGINS = 0x251c, ENDS = 0x2524, ARROW_LEFT = 0x25c4, ARROW_RIGHT = 0x25ba, COUNTED = 1 << 14
+    HORIZONTAL = 0x2500, BEGINS = 0x251c, ENDS = 0x2524, ARROW_LEFT = 0x25c4, ARROW_RIGHT = 0x25ba, COUNTED = 1 << 14,
+    ADDED = 1 << 6 /* stretches of work; some milliseconds */
 };
 
 struct range { uint64_t from, to, shown; size_t events; bool known; };
@@ -23,7 +24,7 @@ busy_time(const struct model *model, int lane, const struct range *range, uint64
         until = until < range->to ? until : range->to;
         *busy += until - at;
         at = until < range->to ? moment_of_stage(model, lane, until) : until;
-        if (n == COUNTED)
+        if (n == ADDED)
             return false;
     }
     return true;

@@ -193,14 +193,16 @@ unit_of_lane(const struct rows *rows, int lane)
 static bool
 is_level_seen(const struct model *model, const struct view *view, int lane, int level, const uint64_t times[2])
 {
-    enum { ASKED = 64 };
+    enum { ASKED = 64, LOOKED = 8 };
     size_t at = index_find_span(model->index, (size_t)lane, level, times[0]);
-    struct span span;
-    for (int n = 0; n < ASKED && index_span(model->index, (size_t)lane, level, at, &span); n++, at++) {
-        if (span.begin >= times[1])
+    for (int n = 0; n < ASKED; n++, at++) {
+        size_t seq = index_begin(model->index, (size_t)lane, level, at);
+        if (seq == NO_EVENT)
             return false;
-        if (!veil_hides(&view->veil, model, span.seq) && filter_shows(&view->arrange.filter, model, span.seq))
-            return true;
+        if (!veil_hides(&view->veil, model, seq) && filter_shows(&view->arrange.filter, model, seq))
+            return trace_time(model->trace, seq) < times[1];
+        if (n % LOOKED == 0 && trace_time(model->trace, seq) >= times[1])
+            return false;
     }
     return false;
 }

@@ -169,9 +169,9 @@ is_veiled(const struct painter *painter, uint64_t kinds, uint64_t last)
     return (strip->sieve.hides != NULL && !painter->rough) || veil_meets(strip->veil, kinds, last);
 }
 
-/* In a rough frame a few spans of a block say whether the sieve lets it through. */
+/* In a rough frame a few spans of a node say whether the sieve lets it through. */
 static bool
-is_sieved_out(const struct painter *painter, int level, size_t i)
+is_sieved_out(const struct painter *painter, int level, size_t i, size_t size)
 {
     enum { ASKED = 4 };
     const struct strip *strip = painter->strip;
@@ -179,25 +179,29 @@ is_sieved_out(const struct painter *painter, int level, size_t i)
         return false;
     painter->into->rough = true;
     for (size_t n = 0; n < ASKED; n++) {
-        struct span span;
-        size_t at = i + n * (INDEX_BLOCK / ASKED);
-        if (index_span(painter->index, strip->lane, level, at, &span) && !is_hidden(strip, span.seq))
+        size_t seq = index_begin(painter->index, strip->lane, level, i + n * (size / ASKED));
+        if (seq != NO_EVENT && !is_hidden(strip, seq))
             return false;
     }
     return true;
+}
+
+static bool
+is_in_one_cell(const struct strip *strip, const struct node *node)
+{
+    const struct scale *scale = &strip->scale;
+    int column = scale_column(scale, node->from);
+    return node->last != STILL_OPEN && node->longest < scale->unit && column >= 0 && column < scale->columns &&
+           scale_column(scale, node->last) == column;
 }
 
 /* All of it lies in one cell, and none of it fills that: its sums are what its spans would have painted. */
 static bool
 paint_node(struct painter *painter, const struct node *node)
 {
-    const struct scale *scale = &painter->strip->scale;
-    if (node->last == STILL_OPEN || node->longest >= scale->unit || is_veiled(painter, node->kinds, node->last))
+    if (!is_in_one_cell(painter->strip, node) || is_veiled(painter, node->kinds, node->last))
         return false;
-    int column = scale_column(scale, node->from);
-    if (column < 0 || column >= scale->columns || scale_column(scale, node->last) != column)
-        return false;
-    struct strip_cell *cell = &painter->into->cells[column];
+    struct strip_cell *cell = &painter->into->cells[scale_column(&painter->strip->scale, node->from)];
     uint64_t busy = busy_of(node);
     paint_share(cell, longest_of(node), node->longest);
     cell->busy += busy - node->longest;
@@ -270,16 +274,19 @@ paint_whole(struct painter *painter, int level, size_t i)
     bool outermost = level == strip->first;
     size_t size = INDEX_BLOCK, done = 0;
     int heights = index_heights(painter->index, strip->lane, level), height = 0;
-    while (height + 1 < heights && i % (size * INDEX_FAN) == 0 && strip->sieve.hides == NULL)
+    bool sums = strip->sieve.hides == NULL || painter->rough || !outermost; /* of many may answer */
+    while (height + 1 < heights && i % (size * INDEX_FAN) == 0 && sums)
         height++, size *= INDEX_FAN;
     for (; height >= 0 && done == 0; height--, size /= INDEX_FAN) {
         const struct node *node = index_node(painter->index, strip->lane, level, height, i / size);
         if (node == NULL)
             continue;
-        if (height == 0 && is_sieved_out(painter, level, i))
-            return size;
         bool small = node->last != STILL_OPEN && node->longest < strip->scale.unit + 2;
-        if (outermost ? paint_node(painter, node) : small)
+        if (!outermost && small)
+            return size;
+        if ((height <= 1 || is_in_one_cell(strip, node)) && is_sieved_out(painter, level, i, size))
+            return size;
+        if (outermost && paint_node(painter, node))
             done = size;
         else if (height == 0 && paint_block_roughly(painter, node, level, i))
             done = size;

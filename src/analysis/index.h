@@ -64,6 +64,8 @@ size_t index_marks(const struct index *index, size_t lane);
 /* Asked one by one. false: there is none. */
 bool   index_span(const struct index *index, size_t lane, int level, size_t i, struct span *out);
 bool   index_mark(const struct index *index, size_t lane, size_t i, struct mark *out);
+/* Its begin event alone, at no look at the trace; NO_EVENT: there is none. */
+size_t index_begin(const struct index *index, size_t lane, int level, size_t i);
 /* An upper bound of its length that costs no look at the trace; 0: it is still open, so ask. */
 uint64_t index_length(const struct index *index, size_t lane, int level, size_t i);
 /* The first span that ends at that time or behind it; its place, or their number. */

@@ -117,6 +117,14 @@ index_span(const struct index *index, size_t lane, int level, size_t i, struct s
     return true;
 }
 
+size_t
+index_begin(const struct index *index, size_t lane, int level, size_t i)
+{
+    const struct track *track = track_of(index, lane, level);
+    size_t seq = track != NULL && i < track->look.count ? list_seq(&track->begin, i) : NO_EVENT;
+    return seq < index->count ? seq : NO_EVENT;
+}
+
 uint64_t
 index_length(const struct index *index, size_t lane, int level, size_t i)
 {

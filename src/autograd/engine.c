@@ -145,7 +145,8 @@ static int64_t
 told_place(struct task *me, const struct node *node)
 {
     const struct graph *graph = (const struct graph *)(uintptr_t)me->slots[SLOT_GRAPH];
-    return graph != NULL && sched_is_stepped(me->sched) ? (int64_t)graph_place(graph, node) : -1;
+    bool told = graph != NULL && sched_is_stepped(me->sched) && stage_enabled(me, KIND_autograd_node);
+    return told ? (int64_t)graph_place(graph, node) : -1;
 }
 
 /* Runs the node: gradients of its outputs in, of its inputs out (in the caller's scope).

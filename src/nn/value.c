@@ -6,6 +6,7 @@
 #include "nn/name.h"
 #include "sched/count.h"
 #include "sched/sched.h"
+#include "sched/stage.h"
 #include "tensor/tensor.h"
 
 static void
@@ -246,6 +247,6 @@ void
 value_announce(struct task *me, const struct value *value, const char *role)
 {
     struct announcing announcing = { me, role, 4 };
-    if (value != NULL && sched_is_stepped(me->sched))
+    if (value != NULL && sched_is_stepped(me->sched) && stage_enabled(me, KIND_memory_tensor))
         value_each_tensor(value, announce_one, &announcing);
 }

@@ -1,7 +1,6 @@
 /* What the reducer does in every iteration, as reducer.cpp in torch/csrc/distributed/c10d. Read it from the top: before
  * the forward, before the backward, while gradients come, after the backward. The order of use is in reducer.h, the
  * fields and the other pages are in internal.h. */
-#include <stdio.h>
 #include <string.h>
 #include "autograd/engine.h"
 #include "c10d/future.h"
@@ -162,9 +161,7 @@ bool
 reducer_all_reduce_bucket(struct task *me, struct reducer *reducer, struct bucket *bucket)
 {
     int number = (int)(bucket - reducer->buckets);
-    char role[32];
-    snprintf(role, sizeof role, "bucket %d", number);
-    tensor_announce(me, bucket->gradients, role);
+    tensor_announce_numbered(me, bucket->gradients, "bucket", number);
     STAGE(me, ddp_all_reduce_bucket, number, bucket->bytes);
     if (reducer->comm_hook.start != NULL)
         return reducer_run_comm_hook(me, reducer, bucket);

@@ -116,6 +116,7 @@ void    shape_print(int dims, const int64_t *sizes, struct str *out);        /* 
 void    tensor_announce(struct task *me, const struct tensor *tensor, const char *role);
 void    tensor_announce_all(struct task *me, struct tensor *const *tensors, int count, const char *role);
 void    tensor_announce_named(struct task *me, const struct tensor *tensor, const char *role, const char *name);
+void    tensor_announce_numbered(struct task *me, const struct tensor *tensor, const char *role, int number);
 /* Some of it: as tensor_narrow would view it; `count` of its elements, which lie in a row from `first` on. */
 void    tensor_announce_narrow(struct task *me, const struct tensor *tensor, int dim, int64_t start, int64_t length,
                                const char *role);
