@@ -68,6 +68,7 @@ flight_change(struct curves *curves, const struct trace_event *event, int64_t by
 {
     struct change change = { .kind = CURVE_FLIGHT };
     uint64_t sent = 0;
+    bytes = bytes > 0 ? bytes : 0;
     if (event->flow == 0)
         return change;
     if (event->phase == PHASE_BEGIN) {
@@ -142,7 +143,10 @@ take_event(struct curves *curves, const struct model *model, size_t seq)
     struct curve *curve = change.some ? curve_of(curves, change.kind, change.device) : NULL;
     if (curve == NULL)
         return true;
-    curve->now = change.absolute ? change.by : curve->now + change.by;
+    if (change.absolute)
+        curve->now = change.by;
+    else if (__builtin_add_overflow(curve->now, change.by, &curve->now))
+        curve->now = INT64_MAX;
     curve->now = curve->now < 0 ? 0 : curve->now;
     curve->top = curve->now > curve->top ? curve->now : curve->top;
     return add_change(curve, trace_time(model->trace, seq), curve->now);

@@ -114,6 +114,13 @@ id_in_whole(struct whole *whole, struct part *part, int64_t id, bool snapshot)
     return (int64_t)found;
 }
 
+/* One that is too large to be moved was nobody's. */
+static int64_t
+moved_by(int64_t id, int64_t first)
+{
+    return id <= INT64_MAX - first ? id + first : id;
+}
+
 static void
 take_arguments(struct whole *whole, struct part *part, const struct trace_event *from, struct trace_event *to)
 {
@@ -123,9 +130,9 @@ take_arguments(struct whole *whole, struct part *part, const struct trace_event 
         if (strcmp(type, "text") == 0 || strcmp(type, "snapshot") == 0)
             to->args[i] = id_in_whole(whole, part, from->args[i], type[0] == 's');
         else if (strcmp(type, "storage") == 0 && from->args[i] > 0)
-            to->args[i] = from->args[i] + part->first_storage;
+            to->args[i] = moved_by(from->args[i], part->first_storage);
         else if (strcmp(type, "device") == 0 && from->args[i] >= 0)
-            to->args[i] = from->args[i] + part->first_device;
+            to->args[i] = moved_by(from->args[i], part->first_device);
     }
 }
 
