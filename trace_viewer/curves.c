@@ -74,6 +74,7 @@ flight_change(struct curves *curves, const struct trace_event *event, int64_t by
     if (event->phase == PHASE_BEGIN) {
         change.by = bytes;
         change.some = map_set(&curves->flows, event->flow, (uint64_t)bytes);
+        curves->starved |= !change.some;
     } else if (event->phase == PHASE_END && map_get(&curves->flows, event->flow, &sent)) {
         change.by = -(int64_t)sent;
         change.some = map_remove(&curves->flows, event->flow);
@@ -159,7 +160,7 @@ curves_work(struct curves *curves, const struct model *model)
         return false;
     curves->starved = !take_kinds(curves, model);
     for (size_t n = 0; n < SLICE && curves->seen < model->seen && !curves->starved; n++, curves->seen++)
-        curves->starved = !take_event(curves, model, curves->seen);
+        curves->starved |= !take_event(curves, model, curves->seen);
     curves->whole = curves->seen >= model->seen;
     return !curves->whole && !curves->starved;
 }

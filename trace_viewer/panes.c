@@ -1,5 +1,5 @@
 /* The list of panes, and which of them follows the event. Interface: pane_kind, pane_concern, pane_choices,
- * pane_enter, pane_followed, pane_open. */
+ * pane_enter, pane_press, pane_followed, pane_open. */
 #include "panes.h"
 
 static const struct pane_kind *const kinds[PANE_COUNT] = {
@@ -39,6 +39,13 @@ pane_enter(struct model *model, struct view *view, enum pane pane)
 {
     if (stands_at_event(model, view))
         kinds[pane]->enter(model, view, view->panes[pane].line);
+}
+
+void
+pane_press(struct model *model, struct view *view, enum pane pane, const char *key)
+{
+    if (stands_at_event(model, view))
+        kinds[pane]->press(model, view, key);
 }
 
 enum pane

@@ -250,7 +250,7 @@ write_whole(struct whole *whole, const struct join_part *parts, const char *path
         say_where_from(whole, parts);
     good = good && merge_events(whole) && trace_lost(whole->writer) == 0;
     if (!good)
-        snprintf(why, why_size, "no room to put %zu traces together", whole->part_count);
+        snprintf(why, why_size, "no memory or no room on the disk to put %zu traces together", whole->part_count);
     trace_close(whole->writer);
     return good;
 }
