@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/runtime_folder.h"
 #include "base/vec.h"
@@ -305,6 +306,7 @@ trace_join(const struct join_part *parts, size_t count, enum join_clock clock, c
         write_whole(&whole, parts, path, why, why_size))
         trace = trace_open(path, why, why_size);
     free_whole(&whole);
-    runtime_folder_remove(&folder); /* the file stays as long as it is open */
+    unlink(path); /* it stays as long as it is open */
+    runtime_folder_remove(&folder);
     return trace;
 }
