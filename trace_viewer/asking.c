@@ -83,8 +83,10 @@ asking_keep(struct asking *asking, const struct given *given)
         asking->given[place] = *given;
         return true;
     }
-    if (!vec_room(&asking->given, &asking->room, asking->count + 1, sizeof *asking->given))
+    if (!vec_room(&asking->given, &asking->room, asking->count + 1, sizeof *asking->given)) {
+        asking->starved = true;
         return false;
+    }
     memmove(&asking->given[place + 1], &asking->given[place], (asking->count - place) * sizeof *asking->given);
     asking->given[place] = *given;
     asking->count++;

@@ -26,6 +26,7 @@ struct asking {
     int           chosen;               /* of its choices; -1 none */
     char          typed[TYPED_ANSWER];  /* where it has none */
     bool          all;                  /* all answers are shown: `reveal all`, --teacher */
+    bool          starved;              /* there was no memory to keep one */
 };
 
 void asking_init(struct asking *asking);

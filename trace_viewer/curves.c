@@ -68,11 +68,13 @@ flight_change(struct curves *curves, const struct trace_event *event, int64_t by
 {
     struct change change = { .kind = CURVE_FLIGHT };
     uint64_t sent = 0;
+    bytes = bytes > 0 ? bytes : 0;
     if (event->flow == 0)
         return change;
     if (event->phase == PHASE_BEGIN) {
         change.by = bytes;
         change.some = map_set(&curves->flows, event->flow, (uint64_t)bytes);
+        curves->starved |= !change.some;
     } else if (event->phase == PHASE_END && map_get(&curves->flows, event->flow, &sent)) {
         change.by = -(int64_t)sent;
         change.some = map_remove(&curves->flows, event->flow);
@@ -142,7 +144,10 @@ take_event(struct curves *curves, const struct model *model, size_t seq)
     struct curve *curve = change.some ? curve_of(curves, change.kind, change.device) : NULL;
     if (curve == NULL)
         return true;
-    curve->now = change.absolute ? change.by : curve->now + change.by;
+    if (change.absolute)
+        curve->now = change.by;
+    else if (__builtin_add_overflow(curve->now, change.by, &curve->now))
+        curve->now = INT64_MAX;
     curve->now = curve->now < 0 ? 0 : curve->now;
     curve->top = curve->now > curve->top ? curve->now : curve->top;
     return add_change(curve, trace_time(model->trace, seq), curve->now);
@@ -155,7 +160,7 @@ curves_work(struct curves *curves, const struct model *model)
         return false;
     curves->starved = !take_kinds(curves, model);
     for (size_t n = 0; n < SLICE && curves->seen < model->seen && !curves->starved; n++, curves->seen++)
-        curves->starved = !take_event(curves, model, curves->seen);
+        curves->starved |= !take_event(curves, model, curves->seen);
     curves->whole = curves->seen >= model->seen;
     return !curves->whole && !curves->starved;
 }

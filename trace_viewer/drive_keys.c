@@ -100,7 +100,7 @@ pane_key(struct driver *driver, const char *key)
     const struct pane_kind *kind = view->focus != PANE_TIMELINE ? pane_kind(view->focus) : NULL;
     for (const struct pane_key *own = kind != NULL ? kind->keys : NULL; own != NULL && own->key != NULL; own++)
         if (strcmp(own->key, key) == 0) {
-            kind->press(driver->model, view, key);
+            pane_press(driver->model, view, view->focus, key);
             return true;
         }
     return false;

@@ -86,6 +86,7 @@ print_more(const struct model *model, size_t seq, const char *name, struct str *
     enum { MOST = 24 };
     struct str label = { 0 };
     model_label(model, seq, &label);
+    out->broken |= !str_ok(&label);
     if (label.len > 0 && label.len <= MOST && strstr(name, str_text(&label)) == NULL)
         str_addf(out, " %s", str_text(&label));
     str_free(&label);

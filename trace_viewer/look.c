@@ -14,7 +14,7 @@ enter(struct view *view, struct model *model)
     size_t question = view_question(view, model);
     const struct pane_kind *kind = view->focus != PANE_TIMELINE ? pane_kind(view->focus) : NULL;
     if (question == NO_EVENT && kind != NULL && kind->enter != NULL) {
-        kind->enter(model, view, view->panes[view->focus].line);
+        pane_enter(model, view, view->focus);
         return;
     }
     if (question == NO_EVENT)

@@ -40,7 +40,7 @@ scroll_pane(struct view *view, const struct model *model, int direction, bool pa
     const struct slot      *slot = layout_slot(&layout, view->focus);
     int rows = slot != NULL && slot->box.height > 2 ? slot->box.height - 1 : 1, by = page ? rows : 1;
     if (kind->rows != NULL) {
-        look->line = bounded(look->line + direction * by, 0, kind->rows(&scene) - 1);
+        look->line = bounded(look->line + direction * by, 0, pane_choices(&scene, view->focus) - 1);
         look->scroll = bounded(look->scroll, look->line - rows + 1, look->line);
         look->scroll = look->scroll < 0 ? 0 : look->scroll;
         return;

@@ -31,15 +31,6 @@ marks_find(const struct marks *marks, char letter, size_t *seq)
     return true;
 }
 
-char
-marks_at(const struct marks *marks, size_t seq)
-{
-    for (int i = 0; i < MARKS; i++)
-        if (marks->at[i] == seq + 1)
-            return letters[i];
-    return '\0';
-}
-
 bool
 marks_take(const struct marks *marks, int number, char *letter, size_t *seq)
 {

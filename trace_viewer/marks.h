@@ -17,8 +17,6 @@ struct marks {
 /* false: it is no letter from a to z or A to Z. */
 bool   marks_set(struct marks *marks, char letter, size_t seq);
 bool   marks_find(const struct marks *marks, char letter, size_t *seq);
-/* The letter of the mark at that event, for gutter and ruler; '\0' none. */
-char   marks_at(const struct marks *marks, size_t seq);
 /* All that are set, in the order of their letters, for the minimap: the `number`th, counted from 0. */
 bool   marks_take(const struct marks *marks, int number, char *letter, size_t *seq);
 /* One stood there, and jumps away. */

@@ -236,12 +236,6 @@ model_flow_end(const struct model *model, size_t seq)
 }
 
 size_t
-model_flows(const struct model *model, size_t from, size_t to, struct flow *out, size_t room)
-{
-    return index_flows(model->index, from, to, out, room);
-}
-
-size_t
 model_next_kind(const struct model *model, unsigned kind, size_t seq, int direction)
 {
     return index_next_of_kind(model->index, kind, seq, direction);

@@ -71,8 +71,6 @@ bool   model_span(const struct model *model, size_t seq, struct span *out, int *
 
 size_t model_partner(const struct model *model, size_t seq);         /* of a begin its end, of an end its begin; NO_EVENT */
 size_t model_flow_end(const struct model *model, size_t seq);        /* where the flow of that event leads or came from */
-/* Flows with an end in events [from, to); their number may be more than `room`, of which so many are given. */
-size_t model_flows(const struct model *model, size_t from, size_t to, struct flow *out, size_t room);
 
 /* The nearest event behind `seq` (direction 1) or before it (-1) that is such; NO_EVENT: none. */
 size_t model_next_kind(const struct model *model, unsigned kind, size_t seq, int direction); /* ends of spans are passed over */

@@ -239,7 +239,7 @@ click(struct driver *driver, const struct hit *hit, bool twice)
     case HIT_PANE:
         give_keys(view, hit->pane, false);
         if (pane_kind(hit->pane)->rows != NULL) {
-            int rows = pane_kind(hit->pane)->rows(&(struct scene){ driver->model, view, NULL });
+            int rows = pane_choices(&(struct scene){ driver->model, view, NULL }, hit->pane);
             view->panes[hit->pane].line = hit->row < rows ? hit->row : rows > 0 ? rows - 1 : 0;
             if (twice)
                 drive_line(driver, "into");

@@ -317,13 +317,16 @@ lesson_new_rows(const struct scene *scene, int width)
 
 /* From the newest item backwards, as many as `rows` rows show. Answers the first, and in `rows` how many they take. */
 static size_t
-first_shown(const struct telling *telling, size_t end, int width, int *rows)
+first_shown(const struct telling *telling, size_t end, const struct canvas *pane, int *rows)
 {
     size_t        first = end;
-    int           used = rows_of_items(telling, end, end, width);
+    int           used = rows_of_items(telling, end, end, pane->width);
     struct canvas probe; /* written over by one item after the other: only their rows count */
-    if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+    if (!canvas_init(&probe, pane->width > 0 ? pane->width : 1, MOST_ROWS)) {
+        canvas_starve(pane);
         return end;
+    }
+    probe.starved = pane->starved;
     while (first > 0 && used < *rows) {
         struct lines tried = { .hang = HANG };
         draw_item(telling, telling->model->lessons[--first], &probe, &tried);
@@ -346,7 +349,7 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
         rows = rows_of_items(&telling, fresh, end, pane->width);
     } else {
         rows  = pane->height + scrolled;
-        first = first_shown(&telling, end, pane->width, &rows);
+        first = first_shown(&telling, end, pane, &rows);
     }
     int skip = rows - pane->height - scrolled;
     struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };

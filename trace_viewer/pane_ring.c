@@ -94,6 +94,7 @@ add_numbers(const struct ring *ring, int index, int room, struct str *text)
             break;
     }
     str_add(text, str_text(&numbers));
+    text->broken |= !str_ok(&numbers);
     str_free(&numbers);
     return most;
 }

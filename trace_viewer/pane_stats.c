@@ -13,6 +13,7 @@
 #include <string.h>
 
 enum { AT_ONCE = 200000, BAR = 20 };                      /* events of an iteration that a frame may add up */
+static const char no_memory[] = "no memory";
 enum order { BY_SELF, BY_TOTAL, BY_COUNT, BY_LONGEST, BY_RANK, ORDERS };
 
 /* What the pane looks at: bit 0 of its choice the scope, the others the order. */
@@ -45,14 +46,17 @@ sums_of(const struct scene *scene, bool *own, const char **why)
     const struct model *model = scene->model;
     size_t from, to;
     *own = !choice_of(scene->view).whole;
-    *why = "no memory";
+    *why = no_memory;
     if (!*own) {
         *why = "\u2026";
         return model->stats;
     }
     iteration_around(model, scene->view->cursor, &from, &to);
-    *why = "this iteration has too many events to be added up at once; t: the whole record";
-    struct stats *stats = to - from <= AT_ONCE ? stats_new(model->trace, from) : NULL;
+    if (to - from > AT_ONCE) {
+        *why = "this iteration has too many events to be added up at once; t: the whole record";
+        return NULL;
+    }
+    struct stats *stats = stats_new(model->trace, from);
     if (stats != NULL)
         stats_grow(stats, to, AT_ONCE);
     return stats;
@@ -174,7 +178,10 @@ compose(const struct scene *scene, int width, struct page *page)
     const char   *why;
     struct stats *stats = sums_of(scene, &own, &why);
     if (stats == NULL || stats->starved) {
-        page_wrap(page, NO_EVENT, (struct style){ .ink = INK_DIM }, width, 0, why);
+        page_wrap(page, NO_EVENT, (struct style){ .ink = INK_DIM }, width, 0, stats == NULL ? why : no_memory);
+        page->starved |= stats != NULL || why == no_memory;
+        if (own)
+            stats_free(stats);
         return;
     }
     add_head(scene, stats, width, page);

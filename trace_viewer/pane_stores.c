@@ -36,7 +36,7 @@ add_call(const struct waits *waits, size_t which, int64_t most, int *ranks, stru
     else
         str_addf(&what, ", done %s#%lld", call->done == call->number ? "" : "to ", (long long)call->done);
     if (call->number < most)
-        str_addf(&what, ", %lld behind", (long long)(most - call->number));
+        str_addf(&what, ", %llu behind", (unsigned long long)most - (unsigned long long)call->number);
     page->starved |= !str_ok(&who) || !str_ok(&what);
     page_addf(page, call->seq, (struct style){ 0 }, "  %-12s %s", str_text(&who), str_text(&what));
     page_head(page, 14, (struct style){ .attr = ATTR_BOLD });

@@ -56,6 +56,12 @@ enum pane pane_followed(const struct scene *scene);
 enum pane pane_open(const struct scene *scene);
 enum concern pane_concern(const struct scene *scene, enum pane pane);
 
+/* Of a pane whose rows can be chosen: how many there are, Enter on the chosen one, and a key of the pane's own. Where one
+ * stands at no event there are none, and nothing is done. */
+int  pane_choices(const struct scene *scene, enum pane pane);
+void pane_enter(struct model *model, struct view *view, enum pane pane);
+void pane_press(struct model *model, struct view *view, enum pane pane, const char *key);
+
 /* How many rows what the lesson has said since the last step takes, so that it is read whole; 0: nothing is new. */
 int lesson_new_rows(const struct scene *scene, int width);
 /* With so few rows an open question leaves its keys to the screen's last lines. */

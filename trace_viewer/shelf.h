@@ -18,6 +18,7 @@ struct painted {
     struct strip_cell *cells;
     struct slab       *slabs;           /* the spans that cells point to */
     bool               rough;
+    bool               starved;         /* there was no memory for all of it */
     uint64_t           used;            /* the last frame that showed it */
 };
 

@@ -129,6 +129,7 @@ paint_span(struct painter *painter, const struct span *span, int level)
     if ((first == last && !fills) || (first != last && !outermost && columns_of_span(strip, span) < LEGIBLE))
         return;
     const struct span *kept = painted_keep(painter->into, span);
+    painter->into->starved |= kept == NULL;
     if (kept == NULL)
         return;
     if (fills)
@@ -478,12 +479,14 @@ strip_paint(struct strip *strip)
     }
     if (fresh)
         painted = shelf_take(strip);
+    strip->starved = painted == NULL;
     if (painted == NULL)
         return;
     if (fresh)
         paint(strip, painted, rough);
     memcpy(strip->cells, painted->cells, bytes);
     strip->rough = painted->rough;
+    strip->starved = painted->starved;
     shelf_note(strip->model->shelf, painted->rough);
     paint_selection(strip);
 }

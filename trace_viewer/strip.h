@@ -37,6 +37,7 @@ struct strip {
     struct span         chosen_span;  /* where `chosen` points */
     struct strip_cell  *cells;        /* scale.columns of them */
     bool                rough;        /* painted in proportion, or from a sample */
+    bool                starved;      /* there was no memory for all of it */
 };
 
 struct shelf *shelf_new(void);                 /* NULL: no memory */

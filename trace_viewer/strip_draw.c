@@ -222,6 +222,8 @@ draw_selection(const struct strip *strip, struct canvas *canvas, int row, const 
 void
 strip_draw(const struct strip *strip, struct canvas *canvas, int row, const struct capabilities *capabilities)
 {
+    if (strip->starved)
+        canvas_starve(canvas);
     if (capabilities->utf8 && capabilities_fill(capabilities))
         draw_exact(strip, canvas, row);
     else

@@ -46,7 +46,6 @@ void          index_close(struct index *index);
 /* Looks at up to that many events more; true: there is more to do. Harmless once it is whole. */
 bool          index_build(struct index *index, size_t events);
 bool          index_is_whole(const struct index *index);
-bool          index_is_starved(const struct index *index);        /* there was no memory for all of it */
 /* After trace_refresh: takes in what is new; false: no memory. */
 bool          index_refresh(struct index *index);
 

@@ -25,12 +25,6 @@ index_is_whole(const struct index *index)
     return index->stage == STAGE_WHOLE;
 }
 
-bool
-index_is_starved(const struct index *index)
-{
-    return index->starved;
-}
-
 size_t
 index_count(const struct index *index)
 {

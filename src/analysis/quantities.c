@@ -288,19 +288,3 @@ quantity_over(const struct quantity *quantity, uint64_t from, uint64_t to)
     }
     return span;
 }
-
-const char *
-quantity_name(enum quantity_of of)
-{
-    static const char *const names[] = {
-        [QUANTITY_MEMORY] = "memory", [QUANTITY_RESERVED] = "reserved", [QUANTITY_QUEUE] = "queue",
-        [QUANTITY_FLIGHT] = "in flight",
-    };
-    return names[of];
-}
-
-bool
-quantity_is_bytes(enum quantity_of of)
-{
-    return of != QUANTITY_QUEUE;
-}

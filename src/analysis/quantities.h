@@ -54,6 +54,4 @@ const struct quantity *quantities_find(const struct quantities *quantities, enum
 
 /* From `from` (included) to `to` (not included), both in ps. NULL: zeros. */
 struct quantity_span quantity_over(const struct quantity *quantity, uint64_t from, uint64_t to);
-const char       *quantity_name(enum quantity_of of);         /* "memory", "reserved", "queue", "in flight" */
-bool              quantity_is_bytes(enum quantity_of of);
 #endif

@@ -534,12 +534,6 @@ rounds_full(const struct rounds *rounds)
     return rounds->form == FORM_SUM ? rounds->member_count : 1;
 }
 
-int
-rounds_step(const struct rounds *rounds, int member)
-{
-    return member >= 0 ? rounds->members[member].hops : 0;
-}
-
 /* What it is to have in the end. */
 static bool
 is_wanted(const struct rounds *rounds, int member, int column)

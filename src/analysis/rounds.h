@@ -90,8 +90,6 @@ void           rounds_free(struct rounds *rounds);
 struct share rounds_share(const struct rounds *rounds, int member, int column);
 /* How many parts a chunk has that is complete. */
 int  rounds_full(const struct rounds *rounds);
-/* Of the member: the step that it is in, from 1; 0: it has sent nothing. */
-int  rounds_step(const struct rounds *rounds, int member);
 /* All chunks that the collective leaves with the member are there. */
 bool rounds_is_done(const struct rounds *rounds, int member);
 

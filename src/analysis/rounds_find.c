@@ -246,7 +246,7 @@ member_of_rank(struct rounds *rounds, int rank)
 
 /* Backwards from the event: where each rank began it. A rank's search is over with an earlier collective of the group,
  * or with the rendezvous before which there was no group. */
-static void
+static bool
 find_beginnings(struct rounds *rounds, const struct rounds_kinds *kinds)
 {
     struct trace *trace = rounds->trace;
@@ -274,7 +274,9 @@ find_beginnings(struct rounds *rounds, const struct rounds_kinds *kinds)
         }
     }
     rounds->cut_off |= left > 0 && steps >= ROUNDS_BETWEEN;
+    bool good = over != NULL;
     free(over);
+    return good;
 }
 
 static int
@@ -320,7 +322,8 @@ rounds_find(struct rounds *rounds, const struct state *state)
         return true; /* messages between two ranks */
     if (!name_members(rounds, (int)world))
         return false;
-    find_beginnings(rounds, &kinds);
+    if (!find_beginnings(rounds, &kinds))
+        return false;
     rounds->bucket = bucket_of(rounds, state);
     return true;
 }

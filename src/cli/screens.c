@@ -7,13 +7,15 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 #include "base/vec.h"
 
-enum { SCREENS_MOST = 16 };
+enum { SCREENS_MOST = 16, PATIENCE = 2 }; /* PATIENCE: seconds for a screen that does not read what it is told */
 
 struct screen {
     struct control_reader reader;  /* its fd is the connection */
+    struct str            line;    /* as much as has come of what it asks */
     int                   told;    /* the run of which it knows the trace */
 };
 
@@ -53,6 +55,7 @@ static void
 drop_screen(struct screens *screens, int index)
 {
     close(screens->list[index].reader.fd);
+    str_free(&screens->list[index].line);
     screens->list[index] = screens->list[--screens->count];
 }
 
@@ -64,6 +67,7 @@ take_screen(struct screens *screens)
     if (fd < 0)
         return;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
+    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){ .tv_sec = PATIENCE }, sizeof(struct timeval));
     if (screens->count == SCREENS_MOST) {
         close(fd);
         return;
@@ -72,42 +76,40 @@ take_screen(struct screens *screens)
     screens->stays = false;
 }
 
-/* The others see it too. One that does not take its news any more is gone. */
+/* The others see it too. One that does not take its news any more is gone: its connection's end tells the loop so. */
 static void
 tell_others(struct screens *screens, int asked)
 {
     for (int i = screens->count - 1; i >= 0; i--)
-        if (i != asked && screens->list[i].told > 0)
-            tell_screen(screens->session, &screens->list[i], "now", "");
+        if (i != asked && screens->list[i].told > 0 && !tell_screen(screens->session, &screens->list[i], "now", ""))
+            shutdown(screens->list[i].reader.fd, SHUT_RDWR);
 }
 
 /* false: the screen has left. */
 static bool
-serve_line(struct screens *screens, int index)
+serve_line(struct screens *screens, int index, const char *line)
 {
     struct session *session = screens->session;
     struct screen  *screen  = &screens->list[index];
-    struct str      line = { 0 }, out = { 0 };
-    bool there = control_read_line(&screen->reader, &line);
-    bool leaves = there && strcmp(str_text(&line), "detach") == 0;
-    screens->stays = screens->stays || leaves;
-    if (there && !leaves) {
-        uint64_t before = session->cursor;
-        int      shown  = session->shown;
-        session->viewer = screen->reader.fd;
-        session->again_ms = -1;
-        session_command(session, str_text(&line), &out);
-        session->viewer = -1;
-        if (session->again_ms >= 0)
-            str_addf(&out, "for that the run began again, up to event %" PRIu64 ", in %" PRId64 " ms\n",
-                     session->engine_head, session->again_ms);
-        there = tell_screen(session, screen, "at", str_text(&out));
-        if (session->cursor != before || session->shown != shown)
-            tell_others(screens, index);
+    struct str      out     = { 0 };
+    uint64_t        before  = session->cursor;
+    int             shown   = session->shown;
+    if (strcmp(line, "detach") == 0) {
+        screens->stays = true;
+        return false;
     }
-    str_free(&line);
+    session->viewer   = screen->reader.fd;
+    session->again_ms = -1;
+    session_command(session, line, &out);
+    session->viewer = -1;
+    if (session->again_ms >= 0)
+        str_addf(&out, "for that the run began again, up to event %" PRIu64 ", in %" PRId64 " ms\n",
+                 session->engine_head, session->again_ms);
+    bool there = tell_screen(session, screen, "at", str_text(&out));
+    if (session->cursor != before || session->shown != shown)
+        tell_others(screens, index);
     str_free(&out);
-    return there && !leaves;
+    return there;
 }
 
 /* Lines that came together with the first are there already, and no poll tells of them. */
@@ -118,15 +120,21 @@ has_line(const struct control_reader *reader)
     return rest > 0 && memchr(reader->buffer + reader->at, '\n', rest) != NULL;
 }
 
+/* Half a line waits for its other half, and nobody else does. */
 static void
 serve_screen(struct screens *screens, int index)
 {
+    struct screen *screen = &screens->list[index];
     do {
-        if (!serve_line(screens, index)) {
+        enum heard heard = control_hear(&screen->reader, &screen->line);
+        if (heard == HEARD_PART)
+            return;
+        if (heard == HEARD_GONE || !serve_line(screens, index, str_text(&screen->line))) {
             drop_screen(screens, index);
             return;
         }
-    } while (has_line(&screens->list[index].reader) && !screens->session->quit);
+        str_clear(&screen->line);
+    } while (has_line(&screen->reader) && !screens->session->quit);
 }
 
 /* Until the first screen has come; false: it never will. */

@@ -43,6 +43,10 @@ bool control_send(int fd, const char *text, size_t count);
 /* One line without its newline, at most 64 KiB; false: gone or too long. */
 struct control_reader { int fd; char buffer[4096]; size_t used, at; };
 bool control_read_line(struct control_reader *reader, struct str *out);
+/* Behind what `line` has already, as much of it as one read brings: who was told by poll that there is something never waits
+ * for the rest. */
+enum heard { HEARD_GONE, HEARD_PART, HEARD_LINE };     /* gone or too long; no newline yet; whole */
+enum heard control_hear(struct control_reader *reader, struct str *line);
 /* Lines to the one that is ".", without that, at most 16 MiB; false: gone or too long. */
 bool control_reply(struct control_reader *reader, struct str *out);
 #endif

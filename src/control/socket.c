@@ -1,7 +1,7 @@
 /* The debugger's wire: a private Unix socket, lines in, replies of lines out that end with a line ".".
  *
  * Interface in order of use: control_listen at the engine's end, control_connect at the viewer's; control_send;
- * control_reply (viewer) or control_read_line (engine).
+ * control_reply (viewer), control_read_line (engine), control_hear (who has several viewers).
  * The socket lies in a folder that only its owner may enter (base/runtime_folder.h); whoever listed the folder's parent
  * learns nothing but that a session exists. Peers are hostile: lines and replies are bounded. */
 #include "control/commands.h"
@@ -105,28 +105,44 @@ read_some(int fd, void *buffer, size_t room)
     return count;
 }
 
+/* What has been read of the line. */
+static enum heard
+take_rest(struct control_reader *reader, struct str *line)
+{
+    size_t rest = reader->used - reader->at;
+    const char *from = reader->buffer + reader->at;
+    const char *newline = rest > 0 ? memchr(from, '\n', rest) : NULL;
+    size_t length = newline != NULL ? (size_t)(newline - from) : rest;
+    if (line->len + length > LINE_LIMIT)
+        return HEARD_GONE;
+    str_add_bytes(line, from, length);
+    reader->at += newline != NULL ? length + 1 : length;
+    return newline == NULL ? HEARD_PART : str_ok(line) ? HEARD_LINE : HEARD_GONE;
+}
+
+enum heard
+control_hear(struct control_reader *reader, struct str *line)
+{
+    enum heard heard = take_rest(reader, line);
+    if (heard != HEARD_PART)
+        return heard;
+    ssize_t count = read_some(reader->fd, reader->buffer, sizeof reader->buffer);
+    if (count <= 0)
+        return HEARD_GONE;
+    reader->at = 0;
+    reader->used = (size_t)count;
+    return take_rest(reader, line);
+}
+
 bool
 control_read_line(struct control_reader *reader, struct str *out)
 {
+    enum heard heard;
     str_clear(out);
-    for (;;) {
-        size_t rest = reader->used - reader->at;
-        const char *from = reader->buffer + reader->at;
-        const char *newline = rest > 0 ? memchr(from, '\n', rest) : NULL;
-        size_t length = newline != NULL ? (size_t)(newline - from) : rest;
-        if (out->len + length > LINE_LIMIT)
-            return false;
-        str_add_bytes(out, from, length);
-        reader->at += newline != NULL ? length + 1 : length;
-        if (newline != NULL)
-            return str_ok(out);
-
-        ssize_t count = read_some(reader->fd, reader->buffer, sizeof reader->buffer);
-        if (count <= 0)
-            return false;
-        reader->at = 0;
-        reader->used = (size_t)count;
-    }
+    do
+        heard = control_hear(reader, out);
+    while (heard == HEARD_PART);
+    return heard == HEARD_LINE;
 }
 
 bool

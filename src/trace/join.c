@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/runtime_folder.h"
 #include "base/vec.h"
@@ -114,6 +115,13 @@ id_in_whole(struct whole *whole, struct part *part, int64_t id, bool snapshot)
     return (int64_t)found;
 }
 
+/* One that is too large to be moved was nobody's. */
+static int64_t
+moved_by(int64_t id, int64_t first)
+{
+    return id <= INT64_MAX - first ? id + first : id;
+}
+
 static void
 take_arguments(struct whole *whole, struct part *part, const struct trace_event *from, struct trace_event *to)
 {
@@ -123,9 +131,9 @@ take_arguments(struct whole *whole, struct part *part, const struct trace_event 
         if (strcmp(type, "text") == 0 || strcmp(type, "snapshot") == 0)
             to->args[i] = id_in_whole(whole, part, from->args[i], type[0] == 's');
         else if (strcmp(type, "storage") == 0 && from->args[i] > 0)
-            to->args[i] = from->args[i] + part->first_storage;
+            to->args[i] = moved_by(from->args[i], part->first_storage);
         else if (strcmp(type, "device") == 0 && from->args[i] >= 0)
-            to->args[i] = from->args[i] + part->first_device;
+            to->args[i] = moved_by(from->args[i], part->first_device);
     }
 }
 
@@ -243,7 +251,7 @@ write_whole(struct whole *whole, const struct join_part *parts, const char *path
         say_where_from(whole, parts);
     good = good && merge_events(whole) && trace_lost(whole->writer) == 0;
     if (!good)
-        snprintf(why, why_size, "no room to put %zu traces together", whole->part_count);
+        snprintf(why, why_size, "no memory or no room on the disk to put %zu traces together", whole->part_count);
     trace_close(whole->writer);
     return good;
 }
@@ -298,6 +306,7 @@ trace_join(const struct join_part *parts, size_t count, enum join_clock clock, c
         write_whole(&whole, parts, path, why, why_size))
         trace = trace_open(path, why, why_size);
     free_whole(&whole);
-    runtime_folder_remove(&folder); /* the file stays as long as it is open */
+    unlink(path); /* it stays as long as it is open */
+    runtime_folder_remove(&folder);
     return trace;
 }

@@ -30,8 +30,13 @@ join_time(const struct part *part, size_t seq)
 
 /* ---- by collectives ---- */
 
-
-
+/* Of an event, on its part's own clock. */
+static int64_t
+own_time(const struct trace *trace, size_t seq)
+{
+    uint64_t time = trace_time(trace, seq);
+    return time < INT64_MAX ? (int64_t)time : INT64_MAX;
+}
 
 static bool
 is_collective(const struct trace_kind *kind)
@@ -57,7 +62,7 @@ find_ends(const struct trace *trace, struct map *ends)
         if (event->phase != PHASE_END || !is_collective(kind))
             continue;
         uint64_t key = collective_key(kind, event);
-        if (!map_get(ends, key, NULL) && !map_set(ends, key, trace_time(trace, seq)))
+        if (!map_get(ends, key, NULL) && !map_set(ends, key, (uint64_t)own_time(trace, seq)))
             return false;
     }
     return true;
@@ -99,7 +104,8 @@ move_to_start(struct whole *whole)
     for (size_t i = 0; i < whole->part_count; i++)
         least = whole->parts[i].shift < least ? whole->parts[i].shift : least;
     for (size_t i = 0; i < whole->part_count; i++)
-        whole->parts[i].shift -= least;
+        if (__builtin_sub_overflow(whole->parts[i].shift, least, &whole->parts[i].shift))
+            whole->parts[i].shift = INT64_MAX;
 }
 
 static bool
@@ -127,20 +133,20 @@ set_by_collectives(struct whole *whole, char *why, size_t why_size)
 static bool
 find_iterations(struct part *part)
 {
-    size_t   count = trace_count(part->trace);
-    uint64_t last  = 0;
+    size_t  count = trace_count(part->trace);
+    int64_t last  = 0;
     for (size_t seq = 0; seq < count; seq++) {
         const struct trace_event *event = trace_event(part->trace, seq);
         size_t                    known = part->piece_count;
-        last = trace_time(part->trace, seq);
+        last = own_time(part->trace, seq);
         if (known > 0 && event->iteration <= part->pieces[known - 1].iteration)
             continue;
         if (!vec_room(&part->pieces, &part->piece_room, known + 2, sizeof *part->pieces))
             return false;
-        part->pieces[part->piece_count++] = (struct piece){ event->iteration, (int64_t)last };
+        part->pieces[part->piece_count++] = (struct piece){ event->iteration, last };
     }
     if (part->pieces != NULL)
-        part->pieces[part->piece_count] = (struct piece){ UINT32_MAX, (int64_t)last };
+        part->pieces[part->piece_count] = (struct piece){ UINT32_MAX, last };
     return true;
 }
 
@@ -159,7 +165,8 @@ set_shifts(struct whole *whole, size_t most)
             longest = length > longest ? length : longest;
             part->pieces[i].shift = at - begin;
         }
-        at += longest;
+        if (__builtin_add_overflow(at, longest, &at))
+            at = INT64_MAX;
     }
 }
 

@@ -73,8 +73,17 @@ complains("$viewer --attach $folder/no-socket", 'no session', qr/no-socket/);
 like(`$viewer --help`, qr/^usage: trace_viewer/, '--help helps');
 is($? >> 8, 0, 'with status 0');
 
-# A trace cut anywhere is shown as far as it goes.
+# A trace of nothing but its head: every pane is asked for its rows.
 my $bytes = do { open my $in, '<:raw', $trace or die $!; local $/; <$in> };
+open my $head, '>:raw', "$folder/head.trace" or die $!;
+print $head substr $bytes, 0, 4096;
+close $head or die $!;
+my @panes = map { /^PANE\( *\w+, *(\w+)/ ? $1 : () } do { open my $in, '<', 'trace_viewer/panes.def' or die $!; <$in> };
+my @dead  = grep { system("$viewer $folder/head.trace --print --size 120x40 --keys ':pane @{[ substr $_, 0, 4 ]}<Enter>jk<Enter>' >/dev/null 2>&1") }
+    @panes;
+is("@dead", '', 'in a trace without events no pane is lost, whatever it is asked');
+
+# A trace cut anywhere is shown as far as it goes.
 for my $part (1 .. 12) {
     my $cut = int(length($bytes) * $part / 13);
     open my $cut_file, '>:raw', "$folder/cut.trace" or die $!;
