@@ -169,4 +169,15 @@ for my $size ('40x10', '80x24', '120x40', '200x60') {
     }
     unlike(frame('late', $size, $hop, 'z:flows all<Enter>:curves on<Enter>', '--ascii'), qr/[^\n\x20-\x7e]/, "$size: in ASCII");
 }
+
+like(frame('late', '80x24', $hop, '&r1<Enter>'), qr/unknown kind 'r1'.*& takes ddp\.\*, rank 1/, 'a filter that is none says what one is');
+like(frame('late', '80x24', $hop, ':align collective<Enter>'), qr/^ aligned by the end of this collective; beside each rank how late it came$/m,
+     'what is aligned by fits 80 columns');
+my $waits = record(waits => <<'LUA');
+rs.lesson { title = "Waits", devices = 0 }
+dist.spawn(function(rank) for _ = 1, 5 do dist.all_reduce(rs.ones(4)) end end, { world = 2 })
+LUA
+my $coloured = decode('UTF-8', scalar `$viewer $folder/waits.trace --print=ansi --color=256 --size 80x24 --at 0`) =~ s/\e\[[0-9;]*m//gr;
+like($coloured, qr/wait╌\w+…\w+╌wait/, 'waits that meet keep their words apart');
+unlike($coloured, qr/…\w+wait/, 'all of them');
 done_testing;
