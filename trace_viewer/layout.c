@@ -7,7 +7,8 @@
 #include "columns.h"
 #include "timeline.h"
 
-enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14, PREDICT_ROWS = 11,
+enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14,
+       PREDICT_ROWS = 11,
        LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80,
        GRID_MOST = 12, MEASURE_FROM = 44 };
 
@@ -71,7 +72,7 @@ pane_rows(const struct scene *scene, int height, bool wide)
     rows = wide ? rows : least(rows, BAND_ROWS);
     if (takes_band(scene))
         return most(rows, least(BAND_TAKEN, height - LANES_LEAST));
-    int wanted = asked ? QUESTION_ROWS : scene->view->predict.on ? PREDICT_ROWS : 0; /* as long as it is on: no jumps */
+    int wanted = asked ? QUESTION_ROWS : scene->view->predict.on ? PREDICT_ROWS : 0; /* on, not asking: no jumps */
     return most(rows, least(wanted, height - LANES_LEAST));
 }
 

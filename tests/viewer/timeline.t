@@ -173,6 +173,9 @@ for my $size ('40x10', '80x24', '120x40', '200x60') {
 like(frame('late', '80x24', $hop, '&r1<Enter>'), qr/unknown kind 'r1'.*& takes ddp\.\*, rank 1/, 'a filter that is none says what one is');
 like(frame('late', '80x24', $hop, ':align collective<Enter>'), qr/^ aligned by the end of this collective; beside each rank how late it came$/m,
      'what is aligned by fits 80 columns');
+record(still => qq(rs.lesson { title = "Still", devices = 0 }\nrs.say "one"\nrs.say "two"\n));
+like(frame('still', '80x24', 1, '<Enter>'), qr/^ no time passes here: there is nothing to zoom into/m, 'Enter where no time passes says so');
+is((split /\n/, frame('still', '80x24', 1, '<Enter>'))[2], (split /\n/, frame('still', '80x24', 1, ''))[2], 'and sets no window');
 my $waits = record(waits => <<'LUA');
 rs.lesson { title = "Waits", devices = 0 }
 dist.spawn(function(rank) for _ = 1, 5 do dist.all_reduce(rs.ones(4)) end end, { world = 2 })
