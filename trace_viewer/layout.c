@@ -247,13 +247,14 @@ place_full(struct layout *layout, const struct scene *scene, struct box room)
 }
 
 /* What the lesson has said since the last step and has no room beside others has the whole width, and lanes give way:
- * who only goes on reads all of it. false: it has room. */
+ * who only goes on reads all of it. false: it has room, or another pane has the keys. */
 static bool
 place_news(struct layout *layout, const struct scene *scene, struct box room, struct box band)
 {
+    enum pane focus = scene->view->focus;
     int beside = room.width >= WIDE ? room.width / 3 : room.width * 3 / 8;
     int height = room.width >= WIDE && band.height >= 14 ? band.height / 2 : band.height;
-    if (lesson_new_rows(scene, beside) <= height - 1)
+    if (lesson_new_rows(scene, beside) <= height - 1 || (focus != PANE_TIMELINE && focus != PANE_LESSON))
         return false;
     int rows  = least(lesson_new_rows(scene, room.width) + 1, room.height - 1);
     int lanes = least(layout->timeline.height, room.height - rows);

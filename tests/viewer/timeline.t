@@ -176,6 +176,9 @@ like(frame('late', '80x24', $hop, ':align collective<Enter>'), qr/^ aligned by t
 record(still => qq(rs.lesson { title = "Still", devices = 0 }\nrs.say "one"\nrs.say "two"\n));
 like(frame('still', '80x24', 1, '<Enter>'), qr/^ no time passes here: there is nothing to zoom into/m, 'Enter where no time passes says so');
 is((split /\n/, frame('still', '80x24', 1, '<Enter>'))[2], (split /\n/, frame('still', '80x24', 1, ''))[2], 'and sets no window');
+record(wordy => qq(rs.lesson { title = "Wordy", devices = 0 }\nrs.say "go"\n@{[qq(rs.say "@{['many words ' x 12]}"\n) x 4]}));
+unlike(frame('wordy', '80x24', 1, 'c'), qr/─ Lesson ─+┬/, 'a long text has the whole width');
+like(frame('wordy', '80x24', 1, 'cB'), qr/─ Lesson ─+┬► Breaks/, 'a pane that has the keys is seen beside it');
 my $waits = record(waits => <<'LUA');
 rs.lesson { title = "Waits", devices = 0 }
 dist.spawn(function(rank) for _ = 1, 5 do dist.all_reduce(rs.ones(4)) end end, { world = 2 })
