@@ -280,6 +280,10 @@ hints_now(struct hint_list *list, const struct model *model, const struct view *
     };
     if (view->help) {
         add_hints(list, view, help);
+    } else if (view->asks_to_leave) {
+        add_hint(list, "s", "stop it");
+        add_hint(list, "d", "detach");
+        add_hint(list, "Esc", "stay");
     } else if (view->chooses) {
         add_hint(list, "0-9", "choose a rank");
         add_hint(list, "Enter", "let it go first");
