@@ -145,7 +145,7 @@ chooser_draw(const struct scene *scene, struct canvas *timeline)
     page_draw(&page, &(struct scene){ scene->model, &own, scene->capabilities }, PANE_TASKS, &body, skip);
     canvas_fill(&box, height - 1, (struct style){ .ink = INK_DIM }, 0x2500);
     canvas_cut(&box, (struct stretch){ height - 1, 1, width - 2 }, (struct style){ .ink = INK_DIM },
-               " digit or arrows and Enter; Esc ");
+               " digit or arrows; Enter; Esc closes ");
     page_free(&page);
     waits_free(&waits);
 }

@@ -25,7 +25,7 @@ struct driver {
     int             command;   /* the last one, enum command */
     int64_t         count;     /* typed before a key; 0 none */
     char            last[640]; /* the last line, for an empty one */
-    bool            leave, asks_to_leave;
+    bool            leave;
     bool            breaks;    /* breakpoints were made in the session, so they are asked for behind each reply */
     bool            detached;  /* it has left, and the run waits for the next screen */
     enum wish       wish;

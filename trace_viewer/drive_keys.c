@@ -129,7 +129,7 @@ half_key(struct driver *driver, const char *key)
 static void
 leaving_key(struct driver *driver, const char *key)
 {
-    driver->asks_to_leave = false;
+    driver->view->asks_to_leave = false;
     driver->detached = strcmp(key, "d") == 0 && control_send(driver->session->fd, "detach\n", 7);
     driver->leave = driver->detached || strcmp(key, "s") == 0 || strcmp(key, "q") == 0;
 }
@@ -228,7 +228,7 @@ act_on_key(struct driver *driver, const char *key)
         return;
     else if (driver->half != HALF_NONE)
         half_key(driver, key);
-    else if (driver->asks_to_leave && !leaves)
+    else if (driver->view->asks_to_leave && !leaves)
         leaving_key(driver, key);
     else if (view->chooses && !leaves)
         chooser_key(driver->model, view, key);

@@ -112,9 +112,9 @@ quit(struct driver *driver, const struct command_line *line)
     struct view *view = driver->view;
     bool         open = view->help || view->full, live = driver->session != NULL && driver->session->fd >= 0;
     look(driver->model, view, line);
-    driver->asks_to_leave = !open && live && (view->run == RUN_PAUSED || view->run == RUN_RUNNING);
-    driver->leave |= !open && !driver->asks_to_leave;
-    if (driver->asks_to_leave)
+    driver->view->asks_to_leave = !open && live && (view->run == RUN_PAUSED || view->run == RUN_RUNNING);
+    driver->leave |= !open && !driver->view->asks_to_leave;
+    if (driver->view->asks_to_leave)
         view_say(view, "the run is not over: s stops it, d detaches from it, Esc stays");
 }
 

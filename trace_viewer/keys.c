@@ -280,6 +280,14 @@ hints_now(struct hint_list *list, const struct model *model, const struct view *
     };
     if (view->help) {
         add_hints(list, view, help);
+    } else if (view->asks_to_leave) {
+        add_hint(list, "s", "stop it");
+        add_hint(list, "d", "detach");
+        add_hint(list, "Esc", "stay");
+    } else if (view->chooses) {
+        add_hint(list, "0-9", "choose a rank");
+        add_hint(list, "Enter", "let it go first");
+        add_hint(list, "Esc", "close");
     } else if (view_is_predicting(view) || (view_question(view, model) != NO_EVENT && !view->search.active)) {
         bool types = answering_has_keys(view) && question_choices(model, view->cursor) == 0;
         add_answers(list, model, view);

@@ -8,6 +8,7 @@
 #include "timeline.h"
 
 enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14,
+       PREDICT_ROWS = 11,
        LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80,
        GRID_MOST = 12, MEASURE_FROM = 44 };
 
@@ -71,7 +72,8 @@ pane_rows(const struct scene *scene, int height, bool wide)
     rows = wide ? rows : least(rows, BAND_ROWS);
     if (takes_band(scene))
         return most(rows, least(BAND_TAKEN, height - LANES_LEAST));
-    return asked ? most(rows, least(QUESTION_ROWS, height - LANES_LEAST)) : rows;
+    int wanted = asked ? QUESTION_ROWS : scene->view->predict.on ? PREDICT_ROWS : 0; /* on, not asking: no jumps */
+    return most(rows, least(wanted, height - LANES_LEAST));
 }
 
 /* Which panes fill `room` places beside the lesson and the source: in the list's order those that have something to
@@ -245,13 +247,14 @@ place_full(struct layout *layout, const struct scene *scene, struct box room)
 }
 
 /* What the lesson has said since the last step and has no room beside others has the whole width, and lanes give way:
- * who only goes on reads all of it. false: it has room. */
+ * who only goes on reads all of it. false: it has room, or another pane has the keys. */
 static bool
 place_news(struct layout *layout, const struct scene *scene, struct box room, struct box band)
 {
+    enum pane focus = scene->view->focus;
     int beside = room.width >= WIDE ? room.width / 3 : room.width * 3 / 8;
     int height = room.width >= WIDE && band.height >= 14 ? band.height / 2 : band.height;
-    if (lesson_new_rows(scene, beside) <= height - 1)
+    if (lesson_new_rows(scene, beside) <= height - 1 || (focus != PANE_TIMELINE && focus != PANE_LESSON))
         return false;
     int rows  = least(lesson_new_rows(scene, room.width) + 1, room.height - 1);
     int lanes = least(layout->timeline.height, room.height - rows);

@@ -212,7 +212,7 @@ filter(struct view *view, struct model *model, const struct command_line *line)
         filter_free(filter);
         view_say(view, "everything is shown");
     } else if (!filter_set(filter, model, line->rest, why, sizeof why)) {
-        view_say(view, "%s", why);
+        view_say(view, "%s  & takes ddp.*, rank 1, bytes > 1e6", why);
     } else {
         view_say(view, "only %.200s is shown; & and Enter end it", match_text(filter->match));
     }
@@ -238,8 +238,8 @@ align_by(struct view *view, const struct model *model, enum align_by by)
 {
     static const char *const said[] = {
         "times as they were recorded",
-        "ranks are aligned by the start of this iteration; beside them how late each began",
-        "ranks are aligned by the end of this collective; beside them how late each came",
+        "aligned by the start of this iteration; beside each rank how late it began",
+        "aligned by the end of this collective; beside each rank how late it came",
     };
     view->arrange.align.by = by;
     view->arrange.align.count = 0;

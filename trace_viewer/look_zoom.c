@@ -10,10 +10,15 @@ zoom_into(struct view *view, struct model *model)
 {
     if (view->cursor == NO_EVENT)
         return;
-    window_keep(view);
     struct span span;
     int level;
     uint64_t length = moment_span(model, view->cursor, &span, &level) ? span_end_shown(model, &span) - span.begin : 0;
+    uint64_t unit = window_scale(view, model, columns_of_time(view->width)).unit;
+    if (length == 0 && scale_finer(unit) == unit) { /* a window that is set no longer grows with the run */
+        view_say(view, "no time passes here: there is nothing to zoom into");
+        return;
+    }
+    window_keep(view);
     if (length == 0) { /* a mark, or a stage that costs no time */
         window_zoom(view, model, true);
         return;

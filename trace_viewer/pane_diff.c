@@ -5,6 +5,7 @@
 #include "analysis/diff.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "glyph.h"
 #include "trace/join.h"
 #include "trace/reader.h"
 
@@ -46,9 +47,14 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
     }
     const struct difference *list = diff_list(scene->model->diff, &count, &all);
     int rows = pane->height >= STAGES_FROM ? pane->height / STAGE_SHARE : pane->height, row = 0;
-    canvas_textf(pane, row++, 1, (struct style){ .attr = ATTR_BOLD }, "A %.60s  B %.60s: %zu differences%s",
-                 trace_option_of(scene->model->trace, JOIN_PART "0"),
-                 trace_option_of(scene->model->trace, JOIN_PART "1"), all, all > 0 ? ", in order:" : "");
+    struct str head = { 0 };
+    str_addf(&head, "A %.60s  B %.60s: %zu differences", trace_option_of(scene->model->trace, JOIN_PART "0"),
+             trace_option_of(scene->model->trace, JOIN_PART "1"), all);
+    if (all > 0 && glyph_width(str_text(&head), pane->width) + 11 <= pane->width - 2)
+        str_add(&head, ", in order:");
+    canvas_cut(pane, (struct stretch){ row++, 1, pane->width - 2 }, (struct style){ .attr = ATTR_BOLD },
+               canvas_words(pane, &head));
+    str_free(&head);
     for (size_t i = (size_t)skip; i < count && row < rows; i++, row++) {
         struct str text = { 0 };
         bool       here = (int)i == scene->view->panes[PANE_DIFF].line;

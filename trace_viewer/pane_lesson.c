@@ -394,7 +394,7 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
     const struct model *model = scene->model;
     const struct view  *view = scene->view;
     const char *path, *text = trace_source_text(model->trace, &path);
-    bool asked = model_is_lesson(model, view->cursor, "ask"); /* a question needs the rows more than the text */
+    bool asked = model_is_lesson(model, view->cursor, "ask") || view_is_predicting(view); /* needs the rows more */
     int  least = asked ? 8 : 4;
     int  lines = text[0] == '\0' || pane->height < least ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
     if (lesson_new_rows(scene, pane->width) > pane->height - lines)

@@ -7,9 +7,11 @@
 #include "base/dtype.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "glyph.h"
 #include "tensor_grid.h"
 #include "trace/reader.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -156,9 +158,9 @@ add_summary(const struct value_summary *summary, struct str *out)
         str_addf(out, " nan %lld", (long long)summary->nans);
     if (summary->infinities > 0)
         str_addf(out, " inf %lld", (long long)summary->infinities);
-    str_addf(out, summary->count > 1 ? "  #%04x" : "#%04x", summary->hash);
     if (summary->known < summary->count)
-        str_addf(out, " of %lld of %lld", (long long)summary->known, (long long)summary->count);
+        str_addf(out, " of %lld/%lld", (long long)summary->known, (long long)summary->count);
+    str_addf(out, summary->count > 1 ? "  #%04x" : "#%04x", summary->hash);
 }
 
 static void
@@ -167,6 +169,24 @@ put_line(struct canvas *pane, int row, int column, struct style style, struct st
     if (row >= 0 && row < pane->height)
         canvas_cut(pane, (struct stretch){ row, column, pane->width - column - 1 }, style, canvas_words(pane, text));
     str_free(text);
+}
+
+/* Facts one after another: too long, those at the end go, and no number is cut in two. */
+static void
+put_facts(struct canvas *pane, int row, int column, struct style style, struct str *text)
+{
+    int room = pane->width - column - 1;
+    if (str_ok(text) && room > 2 && glyph_width(str_text(text), INT_MAX / 2) > room) {
+        size_t end = (size_t)room - 1;
+        while (end > 0 && text->text[end] != ' ')
+            end--;
+        while (end > 0 && text->text[end - 1] == ' ')
+            end--;
+        text->len = end;
+        text->text[end] = '\0';
+        str_add(text, " …");
+    }
+    put_line(pane, row, column, style, text);
 }
 
 /* ---- one in a line ---- */
@@ -193,7 +213,7 @@ draw_short(const struct scene *scene, const struct subject *subject, int which, 
     } else {
         add_absence(scene, tensor, &values, &text);
     }
-    put_line(pane, row, column, (struct style){ 0 }, &text);
+    put_facts(pane, row, column, (struct style){ 0 }, &text);
 }
 
 /* ---- what is said of the chosen one ---- */
@@ -208,6 +228,8 @@ draw_origin(const struct scene *scene, const struct subject *subject, const stru
         str_addf(&text, "written since by event %zu  ", values->written_since);
     if (values->seq != SIZE_MAX)
         str_addf(&text, "as of event %zu  ", values->seq);
+    if (values->edges)
+        str_add(&text, "kept: first and last 32  ");
     if (tensor->storage > 0)
         str_addf(&text, "storage %lld", (long long)tensor->storage);
     if (tensor->storage > 0 && tensor->offset > 0)
@@ -216,11 +238,9 @@ draw_origin(const struct scene *scene, const struct subject *subject, const stru
         str_addf(&text, "  version %lld", (long long)tensor->version);
     if (tensor->requires_grad)
         str_add(&text, "  requires grad");
-    if (values->edges)
-        str_add(&text, "  kept: first and last 32");
     if (subject->of != scene->view->cursor && trace_partner(scene->model->trace, scene->view->cursor) != subject->of)
         str_addf(&text, "  of %s around", model_kind(scene->model, subject->of));
-    put_line(pane, row, 1, values->written_since != SIZE_MAX ? (struct style){ .ink = INK_ACCENT } : dim(), &text);
+    put_facts(pane, row, 1, values->written_since != SIZE_MAX ? (struct style){ .ink = INK_ACCENT } : dim(), &text);
 }
 
 /* How many values are others than they were, and the largest change. */
@@ -280,7 +300,7 @@ draw_summary(const struct scene *scene, const struct tensor_sheet *sheet, struct
         add_summary(&summary, &text);
     else
         add_absence(scene, tensor, sheet->now, &text);
-    put_line(pane, row, 1, dim(), &text);
+    put_facts(pane, row, 1, dim(), &text);
 }
 
 /* false: there is nothing to say. */

@@ -158,6 +158,15 @@ draw_label(const struct strip *strip, struct canvas *canvas, struct stretch run,
     str_free(&label);
 }
 
+/* Two waits meet left of that column: they have no edge, so the words of one end before those of the next. */
+static bool
+are_waits(const struct strip *strip, int column)
+{
+    const struct span *left = owner(&strip->cells[column - 1]);
+    const struct span *right = column < strip->scale.columns ? owner(&strip->cells[column]) : NULL;
+    return left != NULL && right != NULL && left->work == WORK_WAIT && right->work == WORK_WAIT;
+}
+
 static void
 draw_labels(const struct strip *strip, struct canvas *canvas, int row, const struct capabilities *capabilities)
 {
@@ -177,6 +186,8 @@ draw_labels(const struct strip *strip, struct canvas *canvas, int row, const str
             from++;
             to -= exact ? 0 : 1;
         }
+        if (to == end && to - from > LEGIBLE_LABEL && are_waits(strip, end))
+            to--;
         bool selected = span != NULL && strip->cursor_here && span->seq == strip->selected;
         struct style style = { .attr = selected ? ATTR_BOLD | ATTR_UNDERLINE : 0 };
         if (span != NULL && capabilities_fill(capabilities)) {

@@ -79,6 +79,7 @@ struct view {
     char           message[512];       /* the line above the keys */
     char           todo[640];          /* a command that a pane asks for; "" none */
     bool           todo_typed;         /* it is typed for the person, who finishes it */
+    bool           asks_to_leave;      /* whether a run that is not over ends: s stops it, d detaches, all else stays */
     bool           chooses;            /* the list of ranks, of which one runs first, is open; its line */
     int            choice;
     struct match  *events;             /* which of them are listed; NULL: those that step stops at */

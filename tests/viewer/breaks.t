@@ -81,6 +81,7 @@ SKIP: {
     $shows->(qr/1 □ off hit 1    c10d\.iss/, 'which the keys change');
     $type->('B', 'x');
     $shows->(qr/Which rank runs first.*\n.*r0 .*\n.*r1 /, 'x: the ranks, of which one may run first');
+    $shows->(qr/^ 0-9 choose a rank  Enter let it go first  Esc close$/m, 'and the last row has its keys');
     $type->('1');
     $shows->(qr/rank 1 goes first among equals|rank 1 cannot run now/, 'a digit chooses one, and the engine says what came of it');
     system(@tmux, 'kill-server');

@@ -112,6 +112,7 @@ like($_, qr/^ (?:yes|no), .*\d+ [a-z]+\.\S+ /m, 'what came is told with the even
 like(frame('80x24', "$here<Enter>"), qr/^ -> .*: \d+ \w+\./m, 'Enter alone shows it');
 unlike(frame('80x24', "$here<Esc>"), qr/^ -> /m, 'Esc goes on without');
 like(frame('80x24', $here), qr{step $from/\?}, 'nothing of what comes is shown before');
+ok(!(grep { /a-[bcd] choose  Enter show it/ && !/\? (?:Which|On which|How many|The next)/ } @seen), 'at 80x24 each from its first word');
 unlike(frame('80x24', ':reveal all<Enter>:predict on<Enter>:predict off<Enter>' . 'n' x 25), qr/Esc go on/, 'predict off: it asks nothing');
 
 # ---- for a projector ----

@@ -39,6 +39,8 @@ for my $size ('1x1', '10x3', '19x2', '40x8', '79x23', '100x30', '120x40', '200x6
 unlike(`$viewer $trace --print --ascii`, qr/[^\n\x20-\x7e]/, '--ascii is ASCII');
 like(`$viewer $trace --print=ansi`, qr/\x1b\[0;[0-9;]*m/, '--print=ansi has colours');
 unlike(`$viewer $trace --print=ansi`, qr/\x1b(?!\[[0-9;]*m)/, 'and no other sequences');
+like(frame("$viewer $trace --print --teacher --at 58"), qr/ scatter_gather\.c:\d+ *$/m, 'too long, the event leaves out the folder of its place');
+like(frame("$viewer $trace --print --teacher --at 58 --size 160x40"), qr{ src/parallel/scatter_gather\.c:\d+}, 'with room it is there');
 like(frame("$viewer $trace --print --at 3"), qr/step 3\//, '--at stands there');
 my $stepped = frame("$viewer $trace --print --at 0 --keys 'sssss'");
 isnt($stepped, frame("$viewer $trace --print --at 0"), '--keys presses keys');

@@ -193,4 +193,13 @@ for my $size ('1x1', '20x3', '40x10', '80x24', '120x40', '200x60') {
         is((grep { length > $width } split /\n/, $text), 0, "$pane fits $size");
     }
 }
+
+# ---- facts that are too long ----
+lesson('long', <<'LUA');
+local nn = rs.nn
+rs.manual_seed(1)
+nn.Linear(64, 32)(rs.randn(4, 64))
+LUA
+my $narrow = decode('UTF-8', scalar `$viewer $trace{long} --print --size 80x24 --at @{[event('long', qr/ op begin .*addmm/)]} --keys ':pane Tensor<Enter>'`);
+like($narrow, qr/2 input 1  float32 \[4, 64\]  min -[\d.]+ mean …$/m, 'too long, facts go from the end, and no number is cut in two');
 done_testing();

@@ -164,6 +164,7 @@ shows(qr/^ \? How many of the four/m, 'the question stops c, and is what the scr
 unlike(screen(), qr/stopped by 1|has ended/, 'not where the engine stopped');
 type('q');
 shows(qr/the run is not over: s stops it, d detaches from it, Esc stays/, 'q asks before it ends a live run');
+shows(qr/^ s stop it  d detach  Esc stay$/m, 'the last row has what the keys do then, no other');
 type('Escape');
 shows(qr/^ \? How many of the four|^ Where do six/m, 'Esc stays');
 type('q');

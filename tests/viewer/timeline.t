@@ -169,4 +169,21 @@ for my $size ('40x10', '80x24', '120x40', '200x60') {
     }
     unlike(frame('late', $size, $hop, 'z:flows all<Enter>:curves on<Enter>', '--ascii'), qr/[^\n\x20-\x7e]/, "$size: in ASCII");
 }
+
+like(frame('late', '80x24', $hop, '&r1<Enter>'), qr/unknown kind 'r1'.*& takes ddp\.\*, rank 1/, 'a filter that is none says what one is');
+like(frame('late', '80x24', $hop, ':align collective<Enter>'), qr/^ aligned by the end of this collective; beside each rank how late it came$/m,
+     'what is aligned by fits 80 columns');
+record(still => qq(rs.lesson { title = "Still", devices = 0 }\nrs.say "one"\nrs.say "two"\n));
+like(frame('still', '80x24', 1, '<Enter>'), qr/^ no time passes here: there is nothing to zoom into/m, 'Enter where no time passes says so');
+is((split /\n/, frame('still', '80x24', 1, '<Enter>'))[2], (split /\n/, frame('still', '80x24', 1, ''))[2], 'and sets no window');
+record(wordy => qq(rs.lesson { title = "Wordy", devices = 0 }\nrs.say "go"\n@{[qq(rs.say "@{['many words ' x 12]}"\n) x 4]}));
+unlike(frame('wordy', '80x24', 1, 'c'), qr/─ Lesson ─+┬/, 'a long text has the whole width');
+like(frame('wordy', '80x24', 1, 'cB'), qr/─ Lesson ─+┬► Breaks/, 'a pane that has the keys is seen beside it');
+my $waits = record(waits => <<'LUA');
+rs.lesson { title = "Waits", devices = 0 }
+dist.spawn(function(rank) for _ = 1, 5 do dist.all_reduce(rs.ones(4)) end end, { world = 2 })
+LUA
+my $coloured = decode('UTF-8', scalar `$viewer $folder/waits.trace --print=ansi --color=256 --size 80x24 --at 0`) =~ s/\e\[[0-9;]*m//gr;
+like($coloured, qr/wait╌\w+…\w+╌wait/, 'waits that meet keep their words apart');
+unlike($coloured, qr/…\w+wait/, 'all of them');
 done_testing;
