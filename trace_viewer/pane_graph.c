@@ -98,8 +98,8 @@ draw_node(const struct scene *scene, const struct listing *listing, struct canva
     draw_mark(pane, row, node);
     if (node->turn == TURN_DONE)
         style.ink = INK_DIM;
-    str_add(&text, node->number < 0 ? "grad of " : node->name);
-    if (node->number < 0)
+    str_add(&text, node->accumulates ? "grad of " : node->name);
+    if (node->accumulates)
         str_add(&text, node->what[0] != '\0' ? node->what : "a leaf");
     else if (node->head == place) {
         str_add(&text, "  ");

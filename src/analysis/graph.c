@@ -61,10 +61,10 @@ lines_of(const char *text)
 static void
 read_node(struct backward_node *node, char **at)
 {
-    char *number = field(at, '\t');
-    node->turn   = number[0] == '!' ? TURN_NEVER : TURN_WAITS;
-    number      += number[0] == '!';
-    node->number = number[0] == '-' ? -1 : strtoll(number, NULL, 10);
+    char *sign = field(at, '\t');
+    node->turn = sign[0] == '!' ? TURN_NEVER : TURN_WAITS;
+    sign      += sign[0] == '!';
+    node->accumulates = sign[0] == '-';
     node->name   = short_name(field(at, '\t'));
     node->what   = field(at, '\t');
     node->begin  = node->end = NOWHERE;
@@ -113,7 +113,7 @@ is_twig(const struct backward *backward, int place)
 {
     for (int step = 0; step < TWIG && place < backward->count; step++) {
         const struct backward_node *node = &backward->nodes[place];
-        if (node->number < 0)
+        if (node->accumulates)
             return true;
         if (node->edge_count != 1)
             return false;

@@ -22,7 +22,7 @@ enum turn {
 struct backward_node {
     const char *name;        /* "AddmmBackward0", "AccumulateGrad" */
     const char *what;        /* its module, or the parameter's name; "" not known */
-    int64_t     number;      /* the sequence number behind the first node's; -1 an AccumulateGrad */
+    bool        accumulates; /* an AccumulateGrad */
     const int  *edges;       /* whom it hands gradients to, as places */
     int         edge_count;
     enum turn   turn;

@@ -18,7 +18,7 @@ backward_module(const struct backward *backward, int place, struct str *out)
     for (int i = 0; i < backward->count; i++) {
         const struct backward_node *node = &backward->nodes[i];
         const char                 *dot = strrchr(node->what, '.');
-        if (node->number >= 0 || node->head != place || dot == NULL)
+        if (!node->accumulates || node->head != place || dot == NULL)
             continue;
         str_add_bytes(out, node->what, (size_t)(dot - node->what));
         return;

@@ -1,6 +1,6 @@
 /* The graph of a backward as a text, told to the trace once dependencies are counted: the edges, which no other event
  * has. Lines: first the roots' places ("0,4"); then for each node, in the order in which the walk found them, with tabs
- * between: its number behind the first one's ("-": an AccumulateGrad; "!" before it: it is not going to run), its name,
+ * between: "." ("-": an AccumulateGrad; "!" before it: it is not going to run), its name,
  * its module or the parameter's name, the places that its edges lead to. So iterations that do the same have one text.
  * A graph of more than 64 KiB is cut behind a line; the last one then says how many nodes are left out: "... 17 more".
  * Interface: graph_announce. Who reads it is analysis/graph.c. */
@@ -67,16 +67,13 @@ add_name(struct words *words, const char *name)
 }
 
 static void
-add_node(struct words *words, const struct graph *graph, size_t place, uint64_t first)
+add_node(struct words *words, const struct graph *graph, size_t place)
 {
     const struct pending *pending = &graph->pending[place];
     const struct node    *node = pending->node;
     const char           *between = "";
     words_add(words, pending->needed ? "" : "!");
-    if (node->variable != NULL)
-        words_add(words, "-\t");
-    else
-        words_number(words, "", node->sequence_nr - first, "\t");
+    words_add(words, node->variable != NULL ? "-\t" : ".\t");
     add_name(words, node->name);
     words_add(words, "\t");
     add_name(words, node->variable != NULL ? node->variable->name : node->module);
@@ -93,13 +90,12 @@ add_node(struct words *words, const struct graph *graph, size_t place, uint64_t 
 static void
 add_graph(struct words *words, const struct graph *graph, const struct root *roots, int count)
 {
-    uint64_t first = first_number(graph);
     for (int i = 0; i < count; i++)
         words_number(words, i > 0 ? "," : "", graph_place(graph, roots[i].edge.node), "");
     words_add(words, "\n");
     for (size_t i = 0; i < graph->count && !words->broken; i++) {
         size_t whole = words->len;
-        add_node(words, graph, i, first);
+        add_node(words, graph, i);
         if (words->broken || words->len <= TEXT_MOST)
             continue;
         words->len = whole;
