@@ -298,7 +298,8 @@ stand(struct driver *driver, const struct options *options)
     size_t count = driver->model->seen;
     if (driver->session == NULL && trace_note(driver->model->trace)[0] != '\0')
         view_say(driver->view, "%s", trace_note(driver->model->trace));
-    driver->view->teacher = driver->view->asking.all = options->teacher;
+    driver->view->teacher    = options->teacher;
+    driver->view->asking.all = options->teacher || options->diff; /* who compares has seen both to their ends */
     driver->view->width = options->width;
     driver->view->height = options->height;
     if (!options->print)

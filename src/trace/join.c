@@ -74,15 +74,36 @@ declare_lanes(struct whole *whole, struct part *part, size_t number)
     whole->lanes += (uint32_t)lanes;
 }
 
+/* "a.trace, b.trace": of traces of different lessons, in place of a title. */
+static void
+say_names(struct whole *whole, const struct join_part *parts)
+{
+    char   title[256] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < whole->part_count && used < sizeof title; i++) {
+        const char *slash = strrchr(parts[i].path, '/');
+        used += (size_t)snprintf(title + used, sizeof title - used, "%s%.60s", i > 0 ? ", " : "",
+                                 slash != NULL ? slash + 1 : parts[i].path);
+    }
+    trace_option(whole->writer, "title", title);
+    if (trace_option_of(whole->parts[0].trace, "hardware")[0] != '\0')
+        trace_option(whole->writer, "hardware", trace_option_of(whole->parts[0].trace, "hardware"));
+}
+
 static void
 say_where_from(struct whole *whole, const struct join_part *parts)
 {
     static const char *const kept[] = { "lesson", "title", "seed", "policy", "executor", "hardware", "costs", "world" };
     const struct trace *first = whole->parts[0].trace;
     const char         *lesson, *source = trace_source_text(first, &lesson);
-    for (size_t i = 0; i < countof(kept); i++)
+    bool same = true; /* else no line of theirs has one text */
+    for (size_t i = 1; i < whole->part_count; i++)
+        same = same && strcmp(source, trace_source_text(whole->parts[i].trace, NULL)) == 0;
+    for (size_t i = 0; i < countof(kept) && same; i++)
         if (trace_option_of(first, kept[i])[0] != '\0')
             trace_option(whole->writer, kept[i], trace_option_of(first, kept[i]));
+    if (!same)
+        say_names(whole, parts);
     for (size_t i = 0; i < whole->part_count; i++) {
         char        key[48], lanes[32];
         const char *slash = strrchr(parts[i].path, '/');
@@ -92,7 +113,7 @@ say_where_from(struct whole *whole, const struct join_part *parts)
         snprintf(lanes, sizeof lanes, "%zu", trace_lanes(parts[i].trace));
         trace_option(whole->writer, key, lanes);
     }
-    if (source[0] != '\0')
+    if (source[0] != '\0' && same)
         trace_source(whole->writer, lesson, source);
 }
 

@@ -42,6 +42,9 @@ is(frame("$folder/a.trace $folder/b.trace"), $both, 'twice the same');
 like(frame("$folder/a.trace $folder/b.trace --keys '/lesson.say<Enter>'"), qr/text of a/, 'texts are those of their own trace');
 like(frame("$folder/a.trace $folder/b.trace --keys '/lesson.say<Enter>n'"), qr/text of b/, 'of the second one too');
 
+like($both, qr/^ a\.trace, b\.trace /, 'of different lessons the title names the files');
+unlike($both, qr/rs\.sleep/, 'and no lesson\'s text is shown beside the other\'s lines');
+
 # On one clock.
 my $end = sub {
     my ($letter, $frame) = @_;
