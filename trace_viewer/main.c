@@ -267,7 +267,8 @@ print_frame(struct driver *driver, const struct options *options)
         arrange_work(driver->view, driver->model);
     while (driver->view->arrange.working);
     view_veil(driver->view, driver->model);
-    starved = starved || driver->view->arrange.curves.starved || driver->view->asking.starved;
+    starved = starved || !model_has_learned(driver->model) || driver->view->arrange.curves.starved
+           || driver->view->asking.starved;
     shelf_begin(driver->model->shelf, SIZE_MAX);
     frame_draw(driver->model, driver->view, &canvas, &capabilities);
     if (options->format == FORMAT_SVG)

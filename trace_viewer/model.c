@@ -144,6 +144,15 @@ model_learn(struct model *model, size_t slice)
 }
 
 bool
+model_has_learned(const struct model *model)
+{
+    size_t count = trace_count(model->trace);
+    return model->tensors != NULL && tensors_seen(model->tensors) >= count
+        && model->quantities != NULL && quantities_seen(model->quantities) >= count
+        && model->stats != NULL && !model->stats->starved;
+}
+
+bool
 model_compare(struct model *model, char *why, size_t why_size)
 {
     model->diff = diff_new(model->trace, why, why_size);

@@ -43,6 +43,7 @@ void model_close(struct model *model);
 bool model_compare(struct model *model, char *why, size_t why_size); /* two traces as one: from now on with `diff` */
 /* Takes in what the tensor and memory panes ask for, by so many events at most. true: there is more. */
 bool model_learn(struct model *model, size_t slice);
+bool model_has_learned(const struct model *model);         /* false when model_learn has no more: no memory for it */
 bool model_seek(struct model *model, size_t seq);          /* the state as of that event */
 bool model_seek_past(struct model *model, size_t seq);     /* the past state; NO_EVENT: none is wanted */
 /* Both, by at most so many events of each; until it answers true `at` (and `past_at`) may be NO_EVENT: what is asked of
