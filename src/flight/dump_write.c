@@ -41,12 +41,42 @@ add_known_number(struct str *out, const char *before, int64_t number)
         add_number(out, before, number);
 }
 
-/* "[[3, 4]]" is JSON as it stands. */
+enum { SIZE_DIGITS = 18, SIZES_DEEP = 2 }; /* of a size, so that it fits 64 bits; lists in a list of shapes */
+
+/* Behind a number as JSON has them; NULL: there is none. */
+static const char *
+number_end(const char *at)
+{
+    at += *at == '-';
+    size_t digits = strspn(at, "0123456789");
+    return digits == 0 || digits > SIZE_DIGITS || (digits > 1 && *at == '0') ? NULL : at + digits;
+}
+
+/* Behind a list of numbers and of lists, so many lists deep; NULL: there is none. */
+static const char *
+list_end(const char *at, int depth)
+{
+    if (*at++ != '[')
+        return NULL;
+    at += strspn(at, " ");
+    if (*at == ']')
+        return at + 1;
+    do {
+        at += strspn(at, " ");
+        at = *at == '[' && depth > 1 ? list_end(at, depth - 1) : number_end(at);
+        if (at == NULL)
+            return NULL;
+        at += strspn(at, " ");
+    } while (*at++ == ',');
+    return at[-1] == ']' ? at : NULL;
+}
+
+/* "[[3, 4]]" is JSON as it stands; what another's recorder cut short is not. */
 static void
 add_sizes(struct str *out, const char *before, const char *sizes)
 {
-    bool good = sizes != NULL && sizes[strspn(sizes, "[]0123456789, -")] == '\0' && *sizes == '[';
-    str_addf(out, "%s%s", before, good ? sizes : "[]");
+    const char *end = sizes != NULL ? list_end(sizes, SIZES_DEEP) : NULL;
+    str_addf(out, "%s%s", before, end != NULL && *end == '\0' ? sizes : "[]");
 }
 
 /* "[Float, Long]" wants quotes. */
