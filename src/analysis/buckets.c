@@ -65,13 +65,13 @@ add_standing(const struct state_bucket *buckets, size_t count, struct str *out)
 }
 
 static void
-add_party(int first, int last, int here, const char *standing, struct str *out)
+add_party(int first, int last, int here, const struct str *standing, struct str *out)
 {
     bool is_here = here >= first && here <= last;
     str_addf(out, "%s%sr%d", out->len > 0 ? "  " : "", is_here ? "► " : "", first);
     if (last > first)
         str_addf(out, "-r%d", last);
-    str_addf(out, " %s", standing);
+    str_enclose(out, " ", standing, "");
 }
 
 void
@@ -85,14 +85,16 @@ buckets_parties(const struct state *state, int ranks, int here, struct str *out)
         str_clear(&standing);
         if (count > 0)
             add_standing(buckets, count < BUCKETS_MOST ? count : BUCKETS_MOST, &standing);
+        out->broken |= standing.broken;
         if (first >= 0 && strcmp(str_text(&standing), str_text(&before)) == 0)
             continue;
         if (first >= 0)
-            add_party(first, rank - 1, here, str_text(&before), out);
+            add_party(first, rank - 1, here, &before, out);
         first = count > 0 ? rank : -1;
         str_clear(&before);
-        str_add(&before, str_text(&standing));
+        str_enclose(&before, "", &standing, "");
     }
+    out->broken |= buckets == NULL;
     free(buckets);
     str_free(&standing);
     str_free(&before);
@@ -163,14 +165,14 @@ buckets_print(const struct trace *trace, const struct state *state, size_t seq, 
     int    rank = here != NULL && here->rank >= 0 ? here->rank : 0;
     struct state_bucket *buckets = calloc(BUCKETS_MOST, sizeof *buckets);
     size_t count = buckets != NULL ? state_buckets(state, rank, buckets, BUCKETS_MOST) : 0;
-    if (count == 0)
+    if (buckets != NULL && count == 0)
         str_addf(out, "rank %d has no buckets yet\n", rank);
     for (size_t i = 0; i < count && i < BUCKETS_MOST; i++)
         print_bucket(rank, &buckets[i], out);
     struct str parties = { 0 };
     buckets_parties(state, buckets_ranks(trace), -1, &parties);
-    if (parties.len > 0)
-        str_addf(out, "ranks: %s\n", str_text(&parties));
+    str_enclose(out, "ranks: ", &parties, "\n");
+    out->broken |= buckets == NULL;
     str_free(&parties);
     free(buckets);
 }

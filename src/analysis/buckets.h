@@ -20,11 +20,13 @@ int  buckets_ranks(const struct trace *trace);                   /* how many the
 const char *bucket_status(const struct state_bucket *bucket);
 /* The first that was not sent yet, as an index into the list; -1: all were. */
 int  buckets_next(const struct state_bucket *buckets, size_t count);
-/* Ranks that stand alike, in one word group each, as many as there are: "r0 done  r1-r3 b1 2 left". `here` is marked. */
+/* Ranks that stand alike, in one word group each, as many as there are: "r0 done  r1-r3 b1 2 left". `here` is marked.
+ * Without memory `out` is broken. */
 void buckets_parties(const struct state *state, int ranks, int here, struct str *out);
 void bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_names *names);
 /* "fc2.weight fc2.bias", of those without a name the index. */
 void bucket_params(const struct trace *trace, const struct state_bucket *bucket, const struct bucket_names *names,
                    struct str *out);
+/* Lines for `info buckets`; without memory `out` is broken. */
 void buckets_print(const struct trace *trace, const struct state *state, size_t seq, struct str *out);
 #endif

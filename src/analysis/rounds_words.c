@@ -218,12 +218,10 @@ rounds_print(const struct rounds *rounds, struct str *out)
     struct str progress = { 0 };
     rounds_heading(rounds, out);
     rounds_progress(rounds, &progress);
-    if (progress.len > 0)
-        str_addf(out, ", %s", str_text(&progress));
+    str_enclose(out, ", ", &progress, "");
     str_clear(&progress);
     rounds_moved(rounds, &progress);
-    if (progress.len > 0)
-        str_addf(out, ", %s moved", str_text(&progress));
+    str_enclose(out, ", ", &progress, " moved");
     str_free(&progress);
     if (rounds->bytes >= 0 && rounds->when != ROUNDS_NONE)
         str_addf(out, "; %" PRId64 " B a rank", rounds->bytes);

@@ -1,6 +1,6 @@
 /* A text that grows. Whoever builds a message or a page appends without looking and asks once at the end.
  *
- * Interface in order of use: str_add, str_add_bytes, str_add_unsigned, str_add_signed, str_addf, str_addv;
+ * Interface in order of use: str_add, str_add_bytes, str_add_unsigned, str_add_signed, str_addf, str_addv, str_enclose;
  * str_ok, str_text; str_clear to begin again in the same room; str_free. And float_text, for who writes numbers into
  * one. */
 #include "base/str.h"
@@ -118,6 +118,17 @@ str_addv(struct str *str, const char *format, va_list args)
         return;
     }
     str->len += (size_t)count;
+}
+
+void
+str_enclose(struct str *str, const char *before, const struct str *part, const char *after)
+{
+    if (part->len > 0) {
+        str_add(str, before);
+        str_add_bytes(str, part->text, part->len);
+        str_add(str, after);
+    }
+    str->broken |= part->broken;
 }
 
 void

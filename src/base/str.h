@@ -19,7 +19,9 @@ void        str_add_unsigned(struct str *str, uint64_t number); /* its digits, a
 void        str_add_signed(struct str *str, int64_t number);
 void        str_addf(struct str *str, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void        str_addv(struct str *str, const char *format, va_list args);
-void        str_clear(struct str *str);      /* keeps the room */
+/* Another text between two words, nothing if it is empty; broken if that is. */
+void        str_enclose(struct str *str, const char *before, const struct str *part, const char *after);
+void        str_clear(struct str *str);      /* keeps the room; it is not broken any more */
 void        str_clip_lines(struct str *str, size_t most);   /* the lines that fit, whole, and "..." if some do not */
 bool        str_ok(const struct str *str);
 const char *str_text(const struct str *str); /* "" when nothing was ever added */

@@ -27,7 +27,7 @@ add_roles(struct str *out, const struct state_memory *memory)
         str_add(out, "\n");
 }
 
-static void
+static bool
 info_memory(struct session *session, struct str *out)
 {
     int last = -1;
@@ -47,7 +47,7 @@ info_memory(struct session *session, struct str *out)
         str_add(out, "\n");
         add_roles(out, &memory);
     }
-    session_tell_blocks(session, last, out);
+    return session_tell_blocks(session, last, out);
 }
 
 static void
@@ -97,7 +97,7 @@ tell_info(struct session *session, const char *what, struct str *out)
     if (strcmp(what, "breaks") == 0)
         breaks_list(&session->rules.breaks, out);
     else if (strcmp(what, "memory") == 0)
-        info_memory(session, out);
+        return info_memory(session, out);
     else if (strncmp(what, "tensor", 6) == 0 && (what[6] == '\0' || what[6] == ' '))
         return session_tell_tensors(session, what + 6 + strspn(what + 6, " "), out);
     else if (strcmp(what, "buckets") == 0)

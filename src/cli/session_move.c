@@ -30,6 +30,9 @@ say_end(struct session *session, struct str *out)
         str_addf(out, "out of memory: no more is recorded than event %" PRIu64 "\n", session->head);
     else if (session->died)
         session_print_death(session, out);
+    else if (session->status == 0 && trace_events_lost(session->trace) > 0)
+        str_addf(out, "the record ends at event %" PRIu64 ", the run went on: there was no room for %" PRIu64
+                 " events more\n", session->cursor, trace_events_lost(session->trace));
     else if (session->status == 0)
         str_addf(out, "the run has ended at event %" PRIu64 "\n", session->cursor);
     else

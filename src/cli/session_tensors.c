@@ -10,14 +10,18 @@
 
 enum { VALUES_SAID = 64, PEERS = 16, BLOCKS_SAID = 5 };
 
-/* All of the record. NULL: no memory. */
+/* All of the record. NULL: no memory, and `out` says so. */
 static struct tensors *
-learn(struct session *session)
+learn(struct session *session, struct str *out)
 {
     struct tensors *tensors = tensors_new(session->trace);
     while (tensors != NULL && tensors_grow(tensors, SIZE_MAX))
         continue;
-    return tensors;
+    if (tensors != NULL && tensors_seen(tensors) == trace_count(session->trace))
+        return tensors;
+    tensors_free(tensors);
+    str_add(out, "out of memory\n");
+    return NULL;
 }
 
 /* "input 2 = 0.weight: float32 [4, 3], cpu, rank 0, storage 12 @40, version 3, requires grad" */
@@ -96,12 +100,14 @@ say_ranks(const struct tensors *tensors, const struct seen_tensor *tensor, size_
 bool
 session_tell_tensors(struct session *session, const char *name, struct str *out)
 {
-    struct tensors    *tensors = learn(session);
+    struct tensors    *tensors = learn(session, out);
     struct seen_tensor seen[TENSORS_OF_EVENT];
-    size_t count = 0, of = session->cursor;
-    if (tensors != NULL && name[0] != '\0')
+    size_t count, of = session->cursor;
+    if (tensors == NULL)
+        return false;
+    if (name[0] != '\0')
         count = tensors_named(tensors, name, -1, session->cursor, &seen[0]);
-    else if (tensors != NULL)
+    else
         count = tensors_of_event(tensors, session->state, session->cursor, seen, &of);
     if (count == 0 && name[0] != '\0')
         str_addf(out, "no event until here named a tensor %s\n", name);
@@ -118,11 +124,13 @@ session_tell_tensors(struct session *session, const char *name, struct str *out)
     return count > 0;
 }
 
-void
+bool
 session_tell_blocks(struct session *session, int last_device, struct str *out)
 {
-    struct tensors *tensors = learn(session);
-    for (int device = -1; tensors != NULL && device <= last_device; device++) {
+    struct tensors *tensors = learn(session, out);
+    if (tensors == NULL)
+        return false;
+    for (int device = -1; device <= last_device; device++) {
         struct storage_facts blocks[BLOCKS_SAID];
         size_t count = tensors_largest(tensors, device, session->cursor, blocks, BLOCKS_SAID);
         for (size_t i = 0; i < count; i++) {
@@ -135,4 +143,5 @@ session_tell_blocks(struct session *session, int last_device, struct str *out)
         }
     }
     tensors_free(tensors);
+    return true;
 }

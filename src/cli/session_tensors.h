@@ -5,7 +5,9 @@
 
 struct session; struct str;
 
-/* A tensor by its name, or with "" those that the cursor's event is about. false: there is none. */
+/* A tensor by its name, or with "" those that the cursor's event is about. false: there is none, or no memory;
+ * `out` says which. */
 bool session_tell_tensors(struct session *session, const char *name, struct str *out);
-void session_tell_blocks(struct session *session, int last_device, struct str *out); /* the largest of each device */
+/* The largest of each device. false: no memory, and `out` says so. */
+bool session_tell_blocks(struct session *session, int last_device, struct str *out);
 #endif

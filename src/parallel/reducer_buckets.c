@@ -74,14 +74,18 @@ bucket_print(const struct bucket *bucket, struct str *out)
 }
 
 /* A bucket and the parameters whose gradients travel in it. */
-static void
+static bool
 reducer_announce_bucket(struct task *me, const struct bucket *bucket, int index)
 {
     struct str text = { 0 };
     bucket_print(bucket, &text);
+    bool    whole   = str_ok(&text);
     int64_t indices = stage_text_id(me, str_text(&text));
-    POINT(me, ddp_bucket, index, bucket->bytes, bucket->count, indices);
     str_free(&text);
+    if (!whole)
+        return failed(me, E_MEMORY, "out of memory for buckets");
+    POINT(me, ddp_bucket, index, bucket->bytes, bucket->count, indices);
+    return true;
 }
 
 /* "bucket 0, element 16: net.0.bias", for whoever compares the ranks' buckets. */
@@ -179,9 +183,9 @@ buckets_make(struct task *me, struct reducer *reducer, const struct bucket_list 
         return failed(me, E_MEMORY, "out of memory for buckets");
     for (int i = 0; i < list->count; i++) {
         struct bucket *bucket = &reducer->buckets[reducer->count++];
-        if (!bucket_make(me, reducer, bucket, list->indices[i], list->sizes[i]))
+        if (!bucket_make(me, reducer, bucket, list->indices[i], list->sizes[i]) ||
+            !reducer_announce_bucket(me, bucket, i))
             return false;
-        reducer_announce_bucket(me, bucket, i);
     }
     return move_grads(me, reducer) && (reducer->replica == NULL || reducer_check_names(me, reducer));
 }

@@ -96,17 +96,18 @@ sub fault_of {
     return "the sanitizer: $1\n$run->{err}" if $run->{err} =~ /^(.*(?:Sanitizer|runtime error:).*)$/m;
     return "it leaves $run->{left}" if $run->{left} ne '';
     $status = WEXITSTATUS($status);
-    return "stderr: $run->{err}" if grep { !/\A(?:ringside|trace_viewer): / } split /\n/, $run->{err};
+    (my $told = $run->{err}) =~ s/^  .*\n//mg; # the report of a hang stands below its line
+    return "stderr: $run->{err}" if grep { !/\A(?:ringside|trace_viewer): / } split /\n/, $told;
     # What `step` was asked after the lesson had failed was answered as of then.
     return '' if $run->{out} =~ /^the run has failed \(exit status 3\)/m && $status < 3;
+    return '' if $status == 0 && $run->{out} =~ /^the record ends at event \d+, the run went on: there was no room/m;
     return same($run->{out}, $right) ? '' : 'a wrong answer' if $status == 0;
     return '' if $status == 1 && $run->{out} =~ /MemoryError/; # the lesson caught the error, showed it and went on
     return "status $status" if $status != 2 && $status != 3;
     # The lesson's end by the failure may be just where a move was to stop: then nothing has a name any more.
     return '' if $processes > 1 && $status == 2 && $run->{err} =~ /: nothing here is called [^\n]*\n\z/;
-    my $lines = ($run->{err} =~ tr/\n//);
-    my $told  = $run->{err} =~ /memory/i && $lines <= ($processes > 1 ? 3 : 1);
-    return $told ? '' : "status $status, stderr: $run->{err}";
+    my $lines = ($told =~ tr/\n//);
+    return $told =~ /memory/i && $lines <= ($processes > 1 ? 3 : 1) ? '' : "status $status, stderr: $run->{err}";
 }
 
 # '': with allocation $n failing (and $on: those after it) the command ends well. Else what is wrong; $stopped: it did not run to its end.

@@ -19,6 +19,8 @@ my $trace = folder() . '/steps.trace';
 is(ringside('run', '--quiet', '--trace', $trace, 'tests/faults/training.lua')->{status}, 0, 'a trace to read');
 my $moves = 'next 40; where; print 0.weight; back 3; set 0.weight[0,0,0,0] 5; next; goto 100; info tasks; info memory; '
     . 'break module; continue; info breaks; until seq > 300; rcontinue; where';
+my $asked = 'continue; runs; goto 354; info buckets; info tensor; info graph; goto 712; info ring; info locks; info tensor; '
+    . 'info buckets; info memory; goto 660; info graph; info ring; info tasks';
 my @training = ('--tap', 'tests/faults/training.lua', '--');
 my @replicas = ('--tap', 'tests/faults/replicas.lua', '--');
 my @sparse   = ('--tap', 'tests/faults/sparse.lua', '--');
@@ -72,6 +74,7 @@ fails('a hook, Join and SyncBatchNorm in free', 60, @free, @uneven);
 fails('PowerSGD and averaging', 60, 'run', @power);
 fails('PowerSGD and averaging in free', 60, @free, @power);
 fails('step --batch', 50, 'step', '--batch', $moves, 'tests/faults/training.lua');
+fails('what is asked of a DDP step', 50, 'step', '--batch', $asked, 'tests/faults/comm_hooks.lua');
 fails('events', 15, 'events', $trace, 'op ~ mm or dp');
 fails('events --json', 15, 'events', $trace, '--json');
 fails('events --hash', 15, 'events', $trace, '--hash');
