@@ -106,7 +106,7 @@ mark_changes(struct canvas *pane, const struct canvas *then)
 }
 
 static void
-compare_with_before(const struct scene *scene, const struct pane_kind *kind, int skip, struct canvas *pane)
+compare_with_before(const struct scene *scene, enum pane compared, int skip, struct canvas *pane)
 {
     struct canvas then;
     struct model  past = *scene->model;
@@ -119,7 +119,7 @@ compare_with_before(const struct scene *scene, const struct pane_kind *kind, int
         canvas_starve(pane);
         return;
     }
-    kind->draw(&before, &then, skip);
+    pane_draw(&before, compared, &then, skip);
     mark_changes(pane, &then);
     canvas_free(&then);
 }
@@ -167,9 +167,9 @@ pane_draw_body(const struct scene *scene, enum pane pane, int skip, struct canva
         draw_working(scene, body);
         return;
     }
-    kind->draw(scene, body, skip);
+    pane_draw(scene, pane, body, skip);
     if (kind->compares && scene->view->before != NO_EVENT && scene->model->past_at == scene->view->before)
-        compare_with_before(scene, kind, skip, body);
+        compare_with_before(scene, pane, skip, body);
 }
 
 static void

@@ -12,8 +12,7 @@ static void
 enter(struct view *view, struct model *model)
 {
     size_t question = view_question(view, model);
-    const struct pane_kind *kind = view->focus != PANE_TIMELINE ? pane_kind(view->focus) : NULL;
-    if (question == NO_EVENT && kind != NULL && kind->enter != NULL) {
+    if (question == NO_EVENT && view->focus != PANE_TIMELINE && pane_has_choices(view->focus)) {
         pane_enter(model, view, view->focus);
         return;
     }

@@ -34,12 +34,11 @@ static void
 scroll_pane(struct view *view, const struct model *model, int direction, bool page)
 {
     const struct scene     scene = { model, view, NULL };
-    const struct pane_kind *kind = pane_kind(view->focus);
     struct pane_look       *look = &view->panes[view->focus];
     struct layout           layout = layout_now(view, model);
     const struct slot      *slot = layout_slot(&layout, view->focus);
     int rows = slot != NULL && slot->box.height > 2 ? slot->box.height - 1 : 1, by = page ? rows : 1;
-    if (kind->rows != NULL) {
+    if (pane_has_choices(view->focus)) {
         look->line = bounded(look->line + direction * by, 0, pane_choices(&scene, view->focus) - 1);
         look->scroll = bounded(look->scroll, look->line - rows + 1, look->line);
         look->scroll = look->scroll < 0 ? 0 : look->scroll;

@@ -238,7 +238,7 @@ click(struct driver *driver, const struct hit *hit, bool twice)
     case HIT_TAB:     give_keys(view, hit->pane, true); break;
     case HIT_PANE:
         give_keys(view, hit->pane, false);
-        if (pane_kind(hit->pane)->rows != NULL) {
+        if (pane_has_choices(hit->pane)) {
             int rows = pane_choices(&(struct scene){ driver->model, view, NULL }, hit->pane);
             view->panes[hit->pane].line = hit->row < rows ? hit->row : rows > 0 ? rows - 1 : 0;
             if (twice)

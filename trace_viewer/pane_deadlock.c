@@ -385,39 +385,6 @@ compose(const struct scene *scene, int width, struct page *page)
     page_lines(page, NO_EVENT, (struct style){ .ink = INK_DIM }, report);
 }
 
-static void
-draw(const struct scene *scene, struct canvas *pane, int skip)
-{
-    struct page page = { 0 };
-    compose(scene, pane->width - 1, &page);
-    page_draw(&page, scene, PANE_DEADLOCK, pane, skip);
-    page_free(&page);
-}
-
-static int
-rows(const struct scene *scene)
-{
-    struct page page = { 0 };
-    compose(scene, page_width(scene, PANE_DEADLOCK), &page);
-    int count = (int)page.count;
-    page_free(&page);
-    return count;
-}
-
-static void
-enter(struct model *model, struct view *view, int row)
-{
-    struct page page = { 0 };
-    const struct scene scene = { model, view, NULL };
-    compose(&scene, page_width(&scene, PANE_DEADLOCK), &page);
-    size_t event = page_event(&page, row);
-    page_free(&page);
-    if (event != NO_EVENT && event != view->cursor)
-        view_goto(view, model, event);
-    else
-        view_say(view, "this line leads to no other event");
-}
-
 static enum concern
 concern(const struct scene *scene)
 {
@@ -428,4 +395,4 @@ concern(const struct scene *scene)
 }
 
 const struct pane_kind deadlock_pane = { .name = "Fault", .least_columns = 40, .takes_band = true, .of_state = true,
-                                         .concern = concern, .draw = draw, .rows = rows, .enter = enter };
+                                         .concern = concern, .compose = compose };

@@ -197,40 +197,6 @@ compose(const struct scene *scene, int width, struct page *page)
 }
 
 static void
-draw(const struct scene *scene, struct canvas *pane, int skip)
-{
-    struct page page = { 0 };
-    compose(scene, pane->width - 1, &page);
-    page_draw(&page, scene, PANE_STATS, pane, skip);
-    page_free(&page);
-}
-
-static int
-rows(const struct scene *scene)
-{
-    struct page page = { 0 };
-    compose(scene, page_width(scene, PANE_STATS), &page);
-    int count = (int)page.count;
-    page_free(&page);
-    return count;
-}
-
-/* To the longest of its kind. */
-static void
-enter(struct model *model, struct view *view, int row)
-{
-    struct page page = { 0 };
-    const struct scene scene = { model, view, NULL };
-    compose(&scene, page_width(&scene, PANE_STATS), &page);
-    size_t event = page_event(&page, row);
-    page_free(&page);
-    if (event != NO_EVENT)
-        view_goto(view, model, event);
-    else
-        view_say(view, "this line leads to no event; a kind's leads to its longest stage");
-}
-
-static void
 press(struct model *model, struct view *view, const char *key)
 {
     (void)model;
@@ -254,5 +220,5 @@ static const struct pane_key keys[] = {
     { NULL, NULL, NULL },
 };
 
-const struct pane_kind stats_pane = { .name = "Statistics", .least_columns = 40, .concern = concern, .draw = draw,
-                                      .rows = rows, .enter = enter, .keys = keys, .press = press };
+const struct pane_kind stats_pane = { .name = "Statistics", .least_columns = 40, .concern = concern, .compose = compose,
+                                      .leads = "a kind's leads to its longest stage", .keys = keys, .press = press };

@@ -141,8 +141,9 @@ add_store(const struct model *model, const struct waits *waits, struct page *pag
 }
 
 static void
-compose(const struct scene *scene, struct page *page)
+compose(const struct scene *scene, int width, struct page *page)
 {
+    (void)width;
     struct waits waits;
     if (!waits_take(&waits, scene->model->state)) {
         page->starved = true;
@@ -151,39 +152,6 @@ compose(const struct scene *scene, struct page *page)
     add_groups(&waits, page);
     add_store(scene->model, &waits, page);
     waits_free(&waits);
-}
-
-static void
-draw(const struct scene *scene, struct canvas *pane, int skip)
-{
-    struct page page = { 0 };
-    compose(scene, &page);
-    page_draw(&page, scene, PANE_STORES, pane, skip);
-    page_free(&page);
-}
-
-static int
-rows(const struct scene *scene)
-{
-    struct page page = { 0 };
-    compose(scene, &page);
-    int count = (int)page.count;
-    page_free(&page);
-    return count;
-}
-
-static void
-enter(struct model *model, struct view *view, int row)
-{
-    struct page page = { 0 };
-    const struct scene scene = { model, view, NULL };
-    compose(&scene, &page);
-    size_t event = page_event(&page, row);
-    page_free(&page);
-    if (event != NO_EVENT)
-        view_goto(view, model, event);
-    else
-        view_say(view, "this line leads to no event");
 }
 
 static enum concern
@@ -197,4 +165,4 @@ concern(const struct scene *scene)
 }
 
 const struct pane_kind stores_pane = { .name = "Stores", .least_columns = 36, .compares = true, .of_state = true,
-                                       .concern = concern, .draw = draw, .rows = rows, .enter = enter };
+                                       .concern = concern, .compose = compose };

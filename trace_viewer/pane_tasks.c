@@ -129,39 +129,6 @@ compose(const struct scene *scene, int width, struct page *page)
     parties_free(&parties);
 }
 
-static void
-draw(const struct scene *scene, struct canvas *pane, int skip)
-{
-    struct page page = { 0 };
-    compose(scene, pane->width - 1, &page);
-    page_draw(&page, scene, PANE_TASKS, pane, skip);
-    page_free(&page);
-}
-
-static int
-rows(const struct scene *scene)
-{
-    struct page page = { 0 };
-    compose(scene, page_width(scene, PANE_TASKS), &page);
-    int count = (int)page.count;
-    page_free(&page);
-    return count;
-}
-
-static void
-enter(struct model *model, struct view *view, int row)
-{
-    struct page page = { 0 };
-    const struct scene scene = { model, view, NULL };
-    compose(&scene, page_width(&scene, PANE_TASKS), &page);
-    size_t event = page_event(&page, row);
-    page_free(&page);
-    if (event != NO_EVENT)
-        view_goto(view, model, event);
-    else
-        view_say(view, "this line leads to no event");
-}
-
 static enum concern
 concern(const struct scene *scene)
 {
@@ -172,4 +139,4 @@ concern(const struct scene *scene)
 
 const struct pane_kind tasks_pane = { .name = "Tasks", .least_columns = 28, .compares = true, .of_state = true,
                                       .tells = "dp ddp c10d comm autograd module lock",
-                                      .concern = concern, .draw = draw, .rows = rows, .enter = enter };
+                                      .concern = concern, .compose = compose };

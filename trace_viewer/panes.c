@@ -1,5 +1,5 @@
-/* The list of panes, and which of them follows the event. Interface: pane_kind, pane_concern, pane_choices,
- * pane_enter, pane_press, pane_followed, pane_open. */
+/* The list of panes, and which of them follows the event. Interface: pane_kind, pane_concern, pane_stands,
+ * pane_followed, pane_open. */
 #include "panes.h"
 
 static const struct pane_kind *const kinds[PANE_COUNT] = {
@@ -14,9 +14,8 @@ pane_kind(enum pane pane)
     return kinds[pane];
 }
 
-/* In an empty trace there is no event for a pane to speak of. */
-static bool
-stands_at_event(const struct model *model, const struct view *view)
+bool
+pane_stands(const struct model *model, const struct view *view)
 {
     return view->cursor != NO_EVENT && view->cursor < model->seen;
 }
@@ -24,28 +23,7 @@ stands_at_event(const struct model *model, const struct view *view)
 enum concern
 pane_concern(const struct scene *scene, enum pane pane)
 {
-    return stands_at_event(scene->model, scene->view) ? kinds[pane]->concern(scene) : CONCERN_NONE;
-}
-
-int
-pane_choices(const struct scene *scene, enum pane pane)
-{
-    bool chosen = kinds[pane]->rows != NULL && stands_at_event(scene->model, scene->view);
-    return chosen ? kinds[pane]->rows(scene) : 0;
-}
-
-void
-pane_enter(struct model *model, struct view *view, enum pane pane)
-{
-    if (stands_at_event(model, view))
-        kinds[pane]->enter(model, view, view->panes[pane].line);
-}
-
-void
-pane_press(struct model *model, struct view *view, enum pane pane, const char *key)
-{
-    if (stands_at_event(model, view))
-        kinds[pane]->press(model, view, key);
+    return pane_stands(scene->model, scene->view) ? kinds[pane]->concern(scene) : CONCERN_NONE;
 }
 
 enum pane

@@ -7,7 +7,7 @@
 #include "canvas.h"
 #include "view.h"
 
-struct str;
+struct page; struct str;
 
 /* All that a frame is drawn from, but for its size. */
 struct scene {
@@ -38,6 +38,10 @@ struct pane_kind {
     void         (*title)(const struct scene *scene, struct str *out);  /* NULL: the name */
     void         (*draw)(const struct scene *scene, struct canvas *pane, int skip); /* without its first `skip` rows */
 
+    /* A pane of lines (page.h) composes them and has no `draw`, `rows` and `enter`: Enter goes to the line's event. */
+    void         (*compose)(const struct scene *scene, int width, struct page *page);
+    const char    *leads;            /* which lines lead somewhere, for who chose one that does not; NULL: nothing to say */
+
     /* Panes whose rows can be chosen, else NULL. The chosen row is view->panes[...].line. */
     int          (*rows)(const struct scene *scene);                    /* how many */
     void         (*enter)(struct model *model, struct view *view, int row); /* Enter on one: mostly goes to its event */
@@ -54,8 +58,12 @@ const struct pane_kind *pane_kind(enum pane pane); /* never the timeline */
 enum pane pane_followed(const struct scene *scene);
 /* The one in the place that changes: what a person chose, else what follows. */
 enum pane pane_open(const struct scene *scene);
+/* In an empty trace one stands at no event: there is none for a pane to speak of. */
+bool pane_stands(const struct model *model, const struct view *view);
 enum concern pane_concern(const struct scene *scene, enum pane pane);
 
+void pane_draw(const struct scene *scene, enum pane pane, struct canvas *canvas, int skip);
+bool pane_has_choices(enum pane pane); /* its rows can be chosen */
 /* Of a pane whose rows can be chosen: how many there are, Enter on the chosen one, and a key of the pane's own. Where one
  * stands at no event there are none, and nothing is done. */
 int  pane_choices(const struct scene *scene, enum pane pane);
