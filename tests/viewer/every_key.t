@@ -218,7 +218,7 @@ sub try {
     wait_for(sub { $_[0] =~ /step \d+\// && $_[0] !~ /^ :goto/m }) or return fail("$name: a place to begin");
     wait_for(sub { $_[0] =~ /step $at\// }) if $before !~ /[Gns]|Enter/;
     my ($last_screen, $same) = ('', 0);
-    wait_for(sub { $same = $_[0] eq $last_screen ? $same + 1 : 0; $last_screen = $_[0]; $same == 1 });
+    wait_for(sub { $same = $_[0] eq $last_screen ? $same + 1 : 0; $last_screen = $_[0]; $same == 3 });
     type($typed . $behind);
     my $holds = $seen eq 'changes' ? sub { $_[0] ne $last_screen }
         : $seen eq 'stays' ? sub { $_[0] eq $last_screen } : ref $seen eq 'CODE' ? $seen : sub { $_[0] =~ $seen };
