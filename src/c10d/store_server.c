@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,6 +45,7 @@ struct store_server {
     struct store_table table;
     struct peer       *peers;      /* in the order in which they came */
     size_t             count, room, limit;
+    atomic_size_t      here;       /* count, for other threads */
     struct pollfd     *polls;
     size_t             poll_room;
     size_t             buffered;   /* bytes of all messages */
@@ -501,6 +503,7 @@ serve_peers(void *argument)
         forget_closed(server);
         if (ready > 0 && server->polls[1].revents != 0)
             accept_peers(server);
+        atomic_store(&server->here, server->count);
     }
     return NULL;
 }
@@ -556,6 +559,12 @@ store_server_start(struct sched *sched, int listener, char *why, size_t why_size
     free(server);
     close(listener);
     return NULL;
+}
+
+size_t
+store_server_peers(const struct store_server *server)
+{
+    return atomic_load(&server->here);
 }
 
 void

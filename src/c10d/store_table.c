@@ -25,6 +25,13 @@ value_bytes(size_t count)
     return count < SIZE_MAX - KEY_BYTES ? count + KEY_BYTES : SIZE_MAX;
 }
 
+static void
+give_back(const struct store_table *table, size_t bytes)
+{
+    if (table->sched != NULL)
+        account_give(table->sched, bytes);
+}
+
 /* The value is not filled yet. NULL: `status` says why. */
 static struct store_value *
 value_new(struct store_table *table, size_t count, enum store_status *status)
@@ -34,11 +41,11 @@ value_new(struct store_table *table, size_t count, enum store_status *status)
     if (count > INT32_MAX || (table->limit > 0 && (bytes > table->limit || table->charged > table->limit - bytes)))
         return NULL;
     *status = STORE_NO_MEMORY;
-    if (!account_take(table->sched, bytes))
+    if (table->sched != NULL && !account_take(table->sched, bytes))
         return NULL;
     struct store_value *value = malloc(sizeof *value + count + 1);
     if (value == NULL) {
-        account_give(table->sched, bytes);
+        give_back(table, bytes);
         return NULL;
     }
     *status             = STORE_DONE;
@@ -64,7 +71,7 @@ value_free(struct store_table *table, struct store_value *value)
     if (value == NULL)
         return;
     size_t bytes = value_bytes(value->count);
-    account_give(table->sched, bytes);
+    give_back(table, bytes);
     table->charged -= bytes;
     free(value);
 }
