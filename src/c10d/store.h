@@ -64,6 +64,10 @@ bool    store_append(struct task *me, struct store *store, const char *key, cons
 bool    store_compare_set(struct task *me, struct store *store, const char *key, const struct store_text pair[2],
                           struct store_text *now);                   /* pair: expected, desired */
 bool    store_check(struct task *me, struct store *store, const char *const *keys, int count, bool *there);
+/* The same of one key, with so much patience, if the kind has any; for who looks again and again: no event tells of it. */
+bool    store_check_within(struct task *me, struct store *store, const char *key, int64_t patience_ms, bool *there);
+/* Its value, if it is there now. No event tells of it. */
+bool    store_peek(struct task *me, struct store *store, const char *key, struct store_text *value, bool *there);
 bool    store_delete_key(struct task *me, struct store *store, const char *key, bool *was_there);
 bool    store_num_keys(struct task *me, struct store *store, int64_t *count);
 bool    store_list_keys(struct task *me, struct store *store, struct store_text **keys, int *count); /* sorted */
