@@ -39,7 +39,7 @@ job_join(struct task *me, struct job *job)
     return job->store != NULL;
 }
 struct store *job_store(const struct job *job) { return job->store; }
-void job_leave(struct task *me, struct job *job, const struct error *error) { (void)error; store_drop(me, job->store); job->store = NULL; }
+void job_leave(struct task *me, struct job *job, const struct error *error) { (void)error; if (job->options.rank == 0) (void)!sched_sleep(me, 500000000000); store_drop(me, job->store); job->store = NULL; }
 size_t job_ends(struct task *me, struct job *job, int world, struct job_end *out, size_t room)
 {
     (void)me, (void)job, (void)world, (void)out, (void)room;

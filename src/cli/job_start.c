@@ -37,6 +37,12 @@ has_place(void)
 }
 
 static bool
+has_others(void)
+{
+    return strcmp(getenv("WORLD_SIZE"), "1") != 0;
+}
+
+static bool
 is_wanted(const struct run_options *options)
 {
     return options->backend != NULL ? !is_backend(options, "local") : has_place();
@@ -46,7 +52,7 @@ is_wanted(const struct run_options *options)
 static const char *
 cause_of(const struct run_options *options)
 {
-    return options->backend == NULL ? "RANK and WORLD_SIZE are set" : is_backend(options, "mpi") ? "--backend mpi" : "--backend gloo";
+    return options->backend == NULL ? "RANK and WORLD_SIZE set" : is_backend(options, "mpi") ? "--backend mpi" : "--backend gloo";
 }
 
 static int
@@ -66,7 +72,7 @@ int
 job_start_settle(const char *command, enum option_scope scope, struct run_options *options, bool has_executor)
 {
     int status = options->backend != NULL ? refuse_name(command, options->backend) : -1;
-    if (status >= 0 || !is_wanted(options) || (scope != OPTION_RUN && options->backend == NULL))
+    if (status >= 0 || !is_wanted(options) || (scope != OPTION_RUN && options->backend == NULL && !has_others()))
         return status;
     if (scope != OPTION_RUN)
         return message(STATUS_USAGE, "%s: with %s, ranks are processes, which only 'ringside run' runs", command,

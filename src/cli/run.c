@@ -282,6 +282,8 @@ tell_error(const struct lesson_run *run, const struct error *error)
                                error->kind == E_SCRIPT ? "" : error_name(error->kind), "", error->message };
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */
+    if (lesson_is_told(run->lesson, error))
+        return;
     if (run->options->trial != NULL)
         trial_fail(run->options->trial, error);
     else

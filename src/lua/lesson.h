@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct task; struct lesson; struct script; struct debugger_names; struct sched; struct str; struct reader;
+struct task; struct lesson; struct script; struct debugger_names; struct sched; struct str; struct reader; struct error;
 
 struct lesson_options {
     const char *name;          /* stands before its checks' names: "01-six-rows"; copied */
@@ -90,6 +90,9 @@ bool lesson_is_rank(const struct lesson *lesson);
 /* What ranks kept, for another process; then it is kept here no more. And what another wrote. false: failed. */
 void lesson_write_checks(struct task *me, struct lesson *lesson, struct str *out);
 bool lesson_read_checks(struct task *me, struct lesson *lesson, struct reader *in);
+/* An error that all processes of a job raise: the first tells it. */
+void lesson_share_error(struct lesson *lesson, const struct error *error);
+bool lesson_is_told(const struct lesson *lesson, const struct error *error);   /* elsewhere */
 /* gather.c, at the end of processes that are ranks: the checks of all become the first one's, if all go well. */
 void lesson_gather(struct task *me, struct lesson *lesson, bool completed);
 /* The end: `completed` prints the plan. */

@@ -28,6 +28,7 @@ struct lesson {
     char                  exercise[128]; /* file of the one that is checked; "" none */
     pthread_mutex_t       mutex;      /* guards what follows */
     struct check_list     kept;
+    char                 *shared;     /* message of the last error that all processes of the job raise; NULL: none */
     bool                  is_rank;    /* this process of a job is one as a whole, see lesson_becomes_rank */
     bool                  print_silent;
     char                  print_prefix[40];  /* of each line of a print, while it is open */
@@ -67,6 +68,7 @@ lesson_free(struct lesson *lesson)
     if (lesson == NULL)
         return;
     check_list_free(&lesson->kept);
+    free(lesson->shared);
     free(lesson->scripts);
     pthread_mutex_destroy(&lesson->mutex);
     free(lesson);
@@ -539,6 +541,21 @@ bool
 lesson_is_rank(const struct lesson *lesson)
 {
     return lesson->is_rank;
+}
+
+void
+lesson_share_error(struct lesson *lesson, const struct error *error)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    free(lesson->shared);
+    lesson->shared = strdup(error->message); /* without memory it is told once more */
+    pthread_mutex_unlock(&lesson->mutex);
+}
+
+bool
+lesson_is_told(const struct lesson *lesson, const struct error *error)
+{
+    return lesson->options.process > 0 && lesson->shared != NULL && strcmp(lesson->shared, error->message) == 0;
 }
 
 void

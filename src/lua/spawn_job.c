@@ -218,6 +218,8 @@ take_outcome(struct task *me, struct spawn *spawn, const struct share *share)
     }
     struct reader in = reader_of(text.bytes, text.count);
     share_read_error(&in, &outcome);
+    if (outcome.kind != E_NONE && spawn->lesson != NULL)
+        lesson_share_error(spawn->lesson, &outcome);
     if (outcome.kind != E_NONE)
         spawn_fail_as(me, &outcome);
     return !task_failed(me);
@@ -238,6 +240,8 @@ run_own_rank(struct task *me, struct spawn *spawn, int *number)
     bool started = own < spawn->count && spawn_start_rank(me, spawn, own);
     if (own < spawn->count && !started)
         world_rank_ended(me, spawn->world, own);
+    for (int i = 0; i < spawn->count; i++) /* STUB */
+        if (i != own) world_rank_ended(me, spawn->world, i);
     if (!world_await_ends(me, spawn->world, sched_timeout(me->sched)))
         spawn_stop_stragglers(me, spawn);
     bool ok = !task_failed(me);
