@@ -33,7 +33,7 @@ void job_end_of_page(const struct job_page *page, int rank, const char *why, str
 
 /* Keys of the log: entry N, from 0, is JOB_LOG N; JOB_LOG_COUNT says how many there are. */
 #define JOB_LOG       "job/end/"
-#define JOB_LOG_COUNT "job/ends"
+#define JOB_LOG_COUNT JOB_LOG "count"
 
 /* From outside of a run (the launcher): connects to the job's TCP store, appends to the log, goes. Blocks 5 s at most.
  * false: `why`. */

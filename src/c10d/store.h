@@ -80,6 +80,12 @@ bool    store_queue_pop(struct task *me, struct store *store, const char *key, b
 bool    store_queue_len(struct task *me, struct store *store, const char *key, int64_t *count);
 /* Returns when `world_size` have called it with this key. */
 bool    store_barrier(struct task *me, struct store *store, const char *key, int64_t world_size, uint64_t timeout_ps);
+/* A log of numbered entries: appends one, as key "LOG0", "LOG1" ...; "LOGcount" says how many there are. */
+bool     store_post(struct task *me, struct store *store, const char *log, const struct store_text *entry);
+/* A TCP store's: its server appends the entry when this connection ends or is silent for `patience_ms`: the last will of
+ * a process. The newest one counts; NULL: none any more. Of other kinds: nothing happens, true. */
+bool     store_will(struct task *me, struct store *store, const char *log, const struct store_text *entry,
+                    int64_t patience_ms);
 bool     store_has_extended_api(const struct store *store);          /* append, multi_get, multi_set, queues at one go */
 uint64_t store_timeout_ps(const struct store *store);
 void     store_set_timeout(struct store *store, uint64_t timeout_ps);
@@ -87,7 +93,7 @@ void     store_set_timeout(struct store *store, uint64_t timeout_ps);
 /* ---- for the kinds ---- */
 enum store_op {
     STORE_SET, STORE_GET, STORE_CHECK, STORE_ADD, STORE_COMPARE_SET, STORE_APPEND, STORE_DELETE, STORE_COUNT, STORE_LIST,
-    STORE_PUSH, STORE_POP, STORE_LENGTH, STORE_OPS
+    STORE_PUSH, STORE_POP, STORE_LENGTH, STORE_POST, STORE_OPS
 };
 enum store_what { STORE_VALUES, STORE_QUEUES /* with something in them */, STORE_ANY };
 struct store_request {
@@ -96,7 +102,7 @@ struct store_request {
     int                      key_count;
     const struct store_text *values;     /* SET: one a key; COMPARE_SET: expected, desired; APPEND, PUSH: one */
     int                      value_count;
-    int64_t                  number;     /* ADD: the amount; CHECK: ms that a patient kind may take to say no */
+    int64_t                  number;     /* ADD: the amount; CHECK: ms that a patient kind may take to say no; POST: see store_will */
     enum store_what          what;       /* CHECK */
 };
 enum store_status {
@@ -115,6 +121,7 @@ struct store_reply {
 struct store_kind {
     const char     *name;
     bool            extended;            /* has_extended_api */
+    bool            has_wills;           /* POST with a number is one */
     bool            patient;             /* in `free` a CHECK takes the time that it is given */
     enum error_kind late;                /* what a wait ends with when nobody has set the key in time */
     /* Does it at once: waits for nobody but the store itself. false: failed; else see reply->status. */

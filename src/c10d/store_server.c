@@ -33,6 +33,9 @@ struct peer {
     size_t     in_count, in_room;
     struct str out;
     size_t     sent, promised; /* of `out`; what it stands for in `buffered` */
+    char      *will;           /* a message, POST: carried out when the connection ends; NULL: none */
+    size_t     will_count;
+    int64_t    patience;       /* ms of silence that end it, too; 0: any */
 };
 
 struct store_server {
@@ -58,10 +61,35 @@ now_ms(void)
 
 /* ---- peers ---- */
 
+/* What it wanted said when it can say nothing any more. Its message was good when it came. */
+static void
+carry_out(struct store_server *server, const struct peer *peer)
+{
+    struct store_request request;
+    struct store_reply   reply = { 0 };
+    if (peer->will == NULL || wire_read_request(peer->will, peer->will_count, &request) != STORE_DONE)
+        return;
+    store_table_answer(&server->table, &request, &reply);
+    wire_free_lists(&request);
+    server->changes++;
+}
+
+static void
+peer_forget_will(struct store_server *server, struct peer *peer)
+{
+    server->buffered -= peer->will_count;
+    free(peer->will);
+    peer->will       = NULL;
+    peer->will_count = 0;
+    peer->patience   = 0;
+}
+
 static void
 peer_close(struct store_server *server, struct peer *peer)
 {
     close(peer->fd);
+    carry_out(server, peer);
+    peer_forget_will(server, peer);
     server->buffered -= peer->in_room + peer->promised;
     free(peer->in);
     str_free(&peer->out);
@@ -151,6 +179,15 @@ accept_peers(struct store_server *server)
     }
 }
 
+/* By when it must have said more. */
+static int64_t
+peer_due(const struct peer *peer)
+{
+    if (peer->in_count > 0)
+        return now_ms() + MESSAGE_MS;
+    return peer->patience > 0 ? now_ms() + peer->patience : 0;
+}
+
 /* ---- what a peer says ---- */
 
 /* Its last words from us. */
@@ -170,7 +207,7 @@ consume(struct store_server *server, struct peer *peer, size_t count)
     enum { KEPT = 64 << 10 };
     peer->in_count -= count;
     memmove(peer->in, peer->in + count, peer->in_count);
-    peer->due   = peer->in_count > 0 ? now_ms() + MESSAGE_MS : 0;
+    peer->due   = peer_due(peer);
     peer->waits = false;
     if (peer->in_count == 0 && peer->in_room > KEPT) {
         server->buffered -= peer->in_room;
@@ -224,6 +261,30 @@ answer_request(struct store_server *server, struct peer *peer, const struct stor
         peer->over = true; /* as PyTorch's server, which then ends this client's connection */
 }
 
+/* A POST with a number above 0 is kept, with -1 the one that was kept is let go. Answers whether it was one of these. */
+static bool
+keeps_will(struct store_server *server, struct peer *peer, const struct store_request *request, size_t count)
+{
+    struct store_reply reply = { .status = STORE_DONE };
+    if (request->op != STORE_POST || request->number == 0)
+        return false;
+    peer_forget_will(server, peer);
+    if (request->number > 0) {
+        bool room = server->buffered + count <= BUFFER_BYTES && (peer->will = malloc(count)) != NULL;
+        if (room) {
+            memcpy(peer->will, peer->in + WIRE_HEAD, count);
+            peer->will_count = count;
+            peer->patience   = request->number;
+            server->buffered += count;
+        }
+        reply.status = room ? STORE_DONE : STORE_NO_MEMORY;
+    }
+    wire_add_reply(&peer->out, &reply, "", 0);
+    peer->promised = peer->out.room;
+    server->buffered += peer->promised;
+    return true;
+}
+
 /* Whether a CHECK is to be answered later: a key is missing, and its time is not over. */
 static bool
 puts_off(struct store_server *server, struct peer *peer, const struct store_request *request)
@@ -263,7 +324,7 @@ read_message(struct store_server *server, struct peer *peer)
         return false;
     }
     bool later = puts_off(server, peer, &request);
-    if (!later)
+    if (!later && !keeps_will(server, peer, &request, length))
         answer_request(server, peer, &request);
     wire_free_lists(&request);
     if (!later)
@@ -297,7 +358,7 @@ send_replies(struct store_server *server, struct peer *peer)
         peer->sent += (size_t)sent;
     }
     if (peer->sent > 0 && !peer->waits)
-        peer->due = peer->in_count > 0 ? now_ms() + MESSAGE_MS : 0;
+        peer->due = peer_due(peer);
     str_free(&peer->out);
     server->buffered -= peer->promised;
     peer->promised = peer->sent = 0;

@@ -426,6 +426,28 @@ answer_length(const struct store_table *table, const struct store_request *reque
     reply->number                   = entry != NULL ? entry->waiting : 0;
 }
 
+/* The counter stands for the next entry's number only when the entry is there. */
+static void
+answer_post(struct store_table *table, const struct store_request *request, struct store_reply *reply)
+{
+    char                     key[STORE_KEY_BYTES + 32], count[32];
+    const char              *log = request->keys[0];
+    snprintf(key, sizeof key, "%.*scount", STORE_KEY_BYTES, log);
+    const struct store_value *known = table_value(table, key);
+    int64_t                   next  = 0;
+    if (known != NULL && !store_number(known->bytes, &next)) {
+        reply->status = STORE_NO_NUMBER;
+        return;
+    }
+    int length = snprintf(count, sizeof count, "%" PRId64, next + 1);
+    snprintf(key, sizeof key, "%.*s%" PRId64, STORE_KEY_BYTES, log, next);
+    reply->number = next;
+    reply->status = table_set(table, key, &request->values[0]);
+    snprintf(key, sizeof key, "%.*scount", STORE_KEY_BYTES, log);
+    if (reply->status == STORE_DONE)
+        reply->status = table_set(table, key, &(struct store_text){ count, (size_t)length });
+}
+
 void
 store_table_answer(struct store_table *table, const struct store_request *request, struct store_reply *reply)
 {
@@ -445,6 +467,7 @@ store_table_answer(struct store_table *table, const struct store_request *reques
     case STORE_PUSH: answer_push(table, request, reply); break;
     case STORE_POP: answer_pop(table, request, reply); break;
     case STORE_LENGTH: answer_length(table, request, reply); break;
+    case STORE_POST: answer_post(table, request, reply); break;
     case STORE_OPS: break;
     }
 }

@@ -88,7 +88,8 @@ counts_fit(const struct store_request *request)
     case STORE_POP:
     case STORE_LENGTH: return keys == 1 && values == 0;
     case STORE_APPEND:
-    case STORE_PUSH: return keys == 1 && values == 1;
+    case STORE_PUSH:
+    case STORE_POST: return keys == 1 && values == 1;
     case STORE_COMPARE_SET: return keys == 1 && values == 2;
     case STORE_COUNT:
     case STORE_LIST: return keys == 0 && values == 0;
