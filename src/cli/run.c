@@ -16,8 +16,10 @@
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "c10d/job.h"
 #include "cli/commands.h"
 #include "cli/course.h"
+#include "cli/job_start.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/trial.h"
@@ -55,6 +57,7 @@ struct lesson_run {
     struct blas               blas;
     bool                      fast;         /* blas is open */
     struct lesson            *lesson;
+    struct job               *job;          /* this process is one of it; NULL: it is alone */
     struct error              error;
     int                       status;
     bool                      finished;
@@ -180,7 +183,8 @@ open_trace(struct lesson_run *run)
 {
     const struct run_options *options = run->options;
     bool                      free_running = options->executor == EXECUTOR_FREE;
-    struct trace_options      trace = { .path = options->trace, .prepare = free_running, .hash = options->hash,
+    char                      room[PATH_MAX];
+    struct trace_options      trace = { .path = job_trace_path(options, run->job, room, sizeof room), .prepare = free_running, .hash = options->hash,
                                         .clock = free_running ? trace_wall_clock() : CLOCK_VIRTUAL_PS };
     char                      why[300];
     run->writer = trace_create(&trace, why, sizeof why);
@@ -211,7 +215,8 @@ make_lesson(struct lesson_run *run)
                                           .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
                                           .hardware = o->hardware, .report = o->report,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world,
-                                          .hops = o->hops, .check_ranks = o->check_ranks };
+                                          .hops = o->hops, .check_ranks = o->check_ranks,
+                                          .process = run->job != NULL ? job_rank(run->job) : 0 };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
         run->status = message(STATUS_FAILED, "out of memory");
@@ -261,6 +266,7 @@ make_sched(struct lesson_run *run)
     }
     lesson_runs_in(run->lesson, run->sched);
     lesson_names_tensors(run->sched);
+    sched_set_part(run->sched, PART_JOB, run->job);
     if (run->fast)
         blas_use(run->sched, &run->blas);
     return true;
@@ -276,6 +282,8 @@ tell_error(const struct lesson_run *run, const struct error *error)
                                error->kind == E_SCRIPT ? "" : error_name(error->kind), "", error->message };
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */
+    if (lesson_is_told(run->lesson, error))
+        return;
     if (run->options->trial != NULL)
         trial_fail(run->options->trial, error);
     else
@@ -335,6 +343,8 @@ run_script(struct task *me, struct lesson_run *run)
         debugger_finished(run->debugger, me, run->status);
     lesson_remove_script(run->lesson, script);
     script_free(me, script);
+    if (run->job != NULL)
+        job_leave(me, run->job, &run->error);
     return ok;
 }
 
@@ -427,11 +437,11 @@ tell_exercise(const char *name)
                 (int)strcspn(name, "-"), name);
 }
 
-int
-run_lesson(const struct run_options *options, struct debugger *debugger)
+static int
+run_in_job(const struct run_options *options, struct debugger *debugger, struct job *job)
 {
     struct run_options without_trace;
-    struct lesson_run  run = { .options = options, .debugger = debugger, .status = STATUS_FAILED };
+    struct lesson_run  run = { .options = options, .debugger = debugger, .job = job, .status = STATUS_FAILED };
     name_lesson(&run);
     bool read = read_lesson(&run);
     if (read)
@@ -459,11 +469,23 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
 }
 
 int
+run_lesson(const struct run_options *options, struct debugger *debugger)
+{
+    return run_in_job(options, debugger, NULL);
+}
+
+int
 cli_run(int argc, char **argv)
 {
     struct run_options options;
+    struct job        *job    = NULL;
     int                status = options_parse(argc, argv, OPTION_RUN, &options);
     if (status < 0)
         status = lesson_choose(argv[0], &options);
-    return status >= 0 ? status : run_lesson(&options, NULL);
+    if (status < 0)
+        status = job_start(&options, &job);
+    if (status < 0)
+        status = run_in_job(&options, NULL, job);
+    job_free(job);
+    return status;
 }

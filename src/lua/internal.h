@@ -107,6 +107,7 @@ struct script {
     uint64_t       outer;        /* SLOT_LUA of the main task before */
     char           name[128];    /* the lesson's file name, without its folder */
     char           last_error[2048]; /* message of the error object at registry["ringside.error"] */
+    unsigned       spawns;       /* how many there have been */
     struct rank   *lone;         /* lone.c: freed last, since works and modules point there; NULL: none */
     void          *parts[SCRIPT_PARTS];
     void         (*drop_part[SCRIPT_PARTS])(struct task *me, void *part);

@@ -159,6 +159,8 @@ struct task_options {
 /* NULL: could not start (failed). `run`'s answer is ignored: failure is what it recorded in its task. */
 struct task *task_spawn(struct task *me, const struct task_options *options, bool (*run)(struct task *me, void *argument),
                         void *argument);
+/* me is a rank from here on, in a process that is one as a whole: what it does stands in a lane of its own. */
+void task_becomes_rank(struct task *me, int rank, int device);
 /* Waits for its end, moves its failure to me (unless `error` is given: then there), frees it. */
 bool task_join(struct task *me, struct task *child, struct error *error);
 #endif

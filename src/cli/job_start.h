@@ -1,0 +1,18 @@
+/* Whether `run` is one process of a job, and the job it is of: from torchrun's environment, as `ringside launch` and torchrun set it
+ * and as it may be set by hand, or from mpirun.
+ * Order of use: job_start_settle when the options are read; job_start before the run, job_free after it. */
+#ifndef CLI_JOB_START_H
+#define CLI_JOB_START_H
+#include <stddef.h>
+#include "cli/options.h"
+
+struct job;
+
+/* What does not go together with a job, or without one, in one line. -1: go on, with the executor that the run has; else the
+ * exit status. `has_executor`: the command line says which. */
+int job_start_settle(const char *command, enum option_scope scope, struct run_options *options, bool has_executor);
+/* Makes the job, if this is a process of one; else *job is NULL. -1: go on; else the exit status. */
+int job_start(const struct run_options *options, struct job **job);
+/* Where the trace of this process goes: options->trace, or in it, where that is a folder; may lie in `room`. NULL: nowhere. */
+const char *job_trace_path(const struct run_options *options, const struct job *job, char *room, size_t size);
+#endif
