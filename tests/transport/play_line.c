@@ -192,9 +192,10 @@ number_fold(enum transport_dtype d, enum transport_reduce op, double a, double b
 }
 
 double
-number_of(int rank, size_t i)
+number_of(enum transport_dtype d, int rank, size_t i)
 {
-    return (double)(((size_t)rank * 2 + i) % 3 + 1);
+    double x = (double)(((size_t)rank * 2 + i) % 3 + 1);
+    return d == TRANSPORT_BOOL ? x != 2 : x;
 }
 
 void
@@ -230,7 +231,7 @@ void
 room_fill(struct transport_span s, enum transport_dtype d, int rank, size_t first)
 {
     for (size_t i = 0; i < s.bytes / dtype_size(d); i++)
-        number_put(d, s.data, i, number_of(rank, first + i));
+        number_put(d, s.data, i, number_of(d, rank, first + i));
 }
 
 void
@@ -248,7 +249,7 @@ bool
 room_holds(struct play *p, struct transport_span s, enum transport_dtype d, int rank, size_t first)
 {
     for (size_t i = 0; i < s.bytes / dtype_size(d); i++) {
-        double want = d == TRANSPORT_BOOL ? 1 : number_of(rank, first + i);
+        double want = number_of(d, rank, first + i);
         if (number_get(d, s.data, i) != want) {
             play_wrong(p, "%s: element %zu of rank %d's is %g, not %g", p->at, i, rank, number_get(d, s.data, i), want);
             return false;
