@@ -3,6 +3,7 @@
  * Order of use: transport_open, then channel_connect for each group. */
 #include <csignal>
 #include <cstdlib>
+#include <gloo/barrier.h>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -121,6 +122,17 @@ ask_address(Channel *c, int peer, const transport_channel_options *o)
     }
 }
 
+/* Nobody is through before all are connected: one that is done early and leaves would not be met by the rest. */
+static void
+all_here(const Channel *c)
+{
+    if (c->size == 1)
+        return;
+    gloo::BarrierOptions options(c->group);
+    options.setTag(UINT32_MAX);
+    gloo::barrier(options);
+}
+
 Channel *
 channel_connect(Transport *t, const transport_channel_options *o)
 {
@@ -144,6 +156,7 @@ channel_connect(Transport *t, const transport_channel_options *o)
             if (peer != c->rank)
                 c->wire->getPair(peer)->connect(ask_address(c.get(), peer, o));
         c->mail.open(c->wire, &c->ranks);
+        all_here(c.get());
     } catch (const std::bad_alloc &) {
         throw;
     } catch (const std::exception &) {

@@ -11,8 +11,10 @@ namespace ringside {
 static constexpr uint64_t letter_slot = uint64_t(0x40) << 56, data_slot = uint64_t(0x41) << 56;
 /* So many envelopes a peer may send before anybody looks. */
 enum { OPEN_LETTERS = 4 };
-/* How long an orderly end waits for envelopes that their receivers were too busy to take. */
-static constexpr std::chrono::milliseconds leave_time(3000);
+/* A peer's last envelope: it wants nothing more. */
+static constexpr uint64_t farewell = uint64_t(1) << 40;
+/* How long an orderly end waits for the others' farewells. */
+static constexpr std::chrono::milliseconds leave_time(2000);
 
 void
 Mail::open_one(int peer)
@@ -51,10 +53,26 @@ Mail::lose(int peer)
     for (size_t r = 0; r < peers_.size(); r++)
         all = all && (static_cast<int>(r) == wire_->rank || !peers_[r].lost.empty());
     for (auto &errand : errands_)
-        if (errand->state == TRANSPORT_PENDING && (errand->peer == peer || (errand->peer == TRANSPORT_ANY && all))) {
+        if (errand->state == TRANSPORT_PENDING && (errand->peer == peer || (errand->peer == TRANSPORT_ANY && all)) &&
+            !settled(errand.get())) {
             errand->state = TRANSPORT_FAILED;
             errand->why   = p.lost;
         }
+}
+
+/* Whether Gloo is through with it: what came before a connection ended has come. That it ended is told by the letters. */
+bool
+Mail::settled(Errand *errand) noexcept
+{
+    try {
+        if (!errand->memory || !(errand->is_send ? errand->memory->look_send() : errand->memory->look_recv()))
+            return false;
+    } catch (...) {
+        return false;
+    }
+    errand->memory.reset();
+    errand->state = TRANSPORT_DONE;
+    return true;
 }
 
 bool
@@ -105,6 +123,10 @@ void
 Mail::arrived(std::unique_ptr<Letter> letter)
 {
     letter->memory.reset();
+    if (letter->envelope.tag == farewell) {
+        peer_at(letter->peer).has_left = true;
+        return;
+    }
     for (auto &errand : errands_)
         if (fits(errand.get(), letter.get())) {
             deliver(errand.get(), letter.get());
@@ -132,28 +154,14 @@ Mail::advance_peer(int peer)
 }
 
 void
-Mail::advance_errand(Errand *errand)
-{
-    if (!errand->memory || errand->state != TRANSPORT_PENDING)
-        return;
-    try {
-        if (errand->is_send ? errand->memory->look_send() : errand->memory->look_recv()) {
-            errand->memory.reset();
-            errand->state = TRANSPORT_DONE;
-        }
-    } catch (...) {
-        lose(errand->peer);
-    }
-}
-
-void
 Mail::advance()
 {
     for (int peer = 0; peer < wire_->size; peer++)
         if (peer != wire_->rank)
             advance_peer(peer);
     for (auto at = errands_.begin(); at != errands_.end();) {
-        advance_errand(at->get());
+        if ((*at)->state == TRANSPORT_PENDING)
+            settled(at->get());
         at = (*at)->is_sink && (*at)->state != TRANSPORT_PENDING ? errands_.erase(at) : std::next(at);
     }
     for (auto at = leaving_.begin(); at != leaving_.end();) {
@@ -167,7 +175,17 @@ Mail::advance()
     }
 }
 
-/* The envelope is posted first, so that envelopes keep the order of the calls. A short message is done with that. */
+/* Letters to a peer keep the order of the calls. */
+void
+Mail::post(std::unique_ptr<Letter> letter, size_t inside)
+{
+    size_t total = envelope_head + inside;
+    letter->memory.reset(new Memory(wire_, &letter->envelope, total));
+    leaving_.push_back(std::move(letter));
+    leaving_.back()->memory->send(leaving_.back()->peer, letter_slot, 0, total);
+}
+
+/* A short message is done once it is posted. */
 Errand *
 Mail::send(int peer, uint32_t tag, const void *data, size_t bytes)
 {
@@ -179,27 +197,24 @@ Mail::send(int peer, uint32_t tag, const void *data, size_t bytes)
     advance();
     if (!p.lost.empty())
         throw std::runtime_error(p.lost);
-    letter->peer          = peer;
-    letter->envelope.tag   = tag;
-    letter->envelope.bytes = bytes;
+    uint64_t serial  = is_long ? p.next_serial++ : 0;
+    letter->peer     = peer;
+    letter->envelope.tag    = tag;
+    letter->envelope.bytes  = bytes;
+    letter->envelope.serial = serial;
     if (!is_long && bytes > 0)
         std::memcpy(letter->envelope.inside, data, bytes);
     errand->is_send = true;
     errand->peer    = peer;
     errand->bytes   = bytes;
-    letter->envelope.serial = is_long ? p.next_serial++ : 0;
-    size_t total    = envelope_head + (is_long ? 0 : bytes);
-    letter->memory.reset(new Memory(wire_, &letter->envelope, total));
     if (is_long)
         errand->memory.reset(new Memory(wire_, const_cast<void *>(data), bytes));
     else
         errand->state = TRANSPORT_DONE;
     Errand *kept = errand.get();
-    uint64_t serial = letter->envelope.serial;
     errands_.push_back(std::move(errand));
-    leaving_.push_back(std::move(letter));
     try {
-        leaving_.back()->memory->send(peer, letter_slot, 0, total);
+        post(std::move(letter), is_long ? 0 : bytes);
         if (is_long)
             kept->memory->send(peer, data_slot | serial, 0, bytes);
     } catch (...) {
@@ -230,6 +245,7 @@ Mail::recv(int peer, uint32_t tag, void *data, size_t room)
         try {
             deliver(kept, letter.get());
         } catch (const std::bad_alloc &) {
+            errands_.pop_back();
             throw;
         } catch (...) {
             lose(letter->peer);
@@ -259,18 +275,44 @@ Mail::forget(Errand *errand)
 }
 
 void
+Mail::say_farewell()
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    for (int peer = 0; peer < wire_->size; peer++) {
+        if (peer == wire_->rank || !peer_at(peer).lost.empty())
+            continue;
+        std::unique_ptr<Letter> letter(new Letter);
+        letter->peer           = peer;
+        letter->envelope.tag   = farewell;
+        letter->envelope.bytes = letter->envelope.serial = 0;
+        try {
+            post(std::move(letter), 0);
+        } catch (...) {
+            lose(peer);
+        }
+    }
+}
+
+bool
+Mail::all_left()
+{
+    std::lock_guard<std::mutex> guard(lock_);
+    advance();
+    for (int peer = 0; peer < wire_->size; peer++)
+        if (peer != wire_->rank && peer_at(peer).lost.empty() && !peer_at(peer).has_left)
+            return false;
+    return leaving_.empty();
+}
+
+/* Whoever closes a connection takes from the other what has not been read: in good order, all say farewell before. */
+void
 Mail::close(bool broken)
 {
     auto until = std::chrono::steady_clock::now() + leave_time;
-    for (bool waits = !broken; waits && std::chrono::steady_clock::now() < until;) {
-        {
-            std::lock_guard<std::mutex> guard(lock_);
-            advance();
-            waits = !leaving_.empty();
-        }
-        if (waits)
-            std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
+    if (!broken)
+        say_farewell();
+    while (!broken && !all_left() && std::chrono::steady_clock::now() < until)
+        std::this_thread::sleep_for(std::chrono::microseconds(100));
     errands_.clear();
     leaving_.clear();
     unread_.clear();

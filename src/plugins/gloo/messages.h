@@ -58,10 +58,14 @@ private:
         std::deque<std::unique_ptr<Letter>> open;           /* receives that stand open, in order */
         uint64_t                            next_serial = 0;
         std::string                         lost;           /* why nothing comes from it any more */
+        bool                                has_left = false;
     };
     void advance();
+    bool settled(Errand *errand) noexcept;
+    void post(std::unique_ptr<Letter> letter, size_t inside);
+    void say_farewell();
+    bool all_left();
     void advance_peer(int peer);
-    void advance_errand(Errand *errand);
     void open_one(int peer);
     void arrived(std::unique_ptr<Letter> letter);
     void deliver(Errand *errand, const Letter *letter);

@@ -142,6 +142,8 @@ gloo_test(void *channel, transport_request *request)
         return state;
     } catch (...) {
         why_say(&request->why, &c->ranks, nullptr);
+        c->mail.forget(errand);
+        request->own[0] = nullptr;
         return TRANSPORT_FAILED;
     }
 }
