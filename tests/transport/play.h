@@ -37,12 +37,13 @@ struct play {
 
 /* A channel and the number of its next call. */
 struct line {
-    struct play *play;
-    void        *channel;
-    int          ranks[64];
-    int          size, rank;
-    uint64_t     number;
-    char         name[64];
+    struct play     *play;
+    struct patience *patience;             /* of the thread that has it */
+    void            *channel;
+    int              ranks[64];
+    int              size, rank;
+    uint64_t         number;
+    char             name[64];
 };
 
 struct part {

@@ -58,7 +58,7 @@ flight_recv(struct line *l, struct flight *f, int peer, uint32_t tag, size_t roo
 static void
 flight_end(struct line *l, struct flight *f)
 {
-    if (line_wait(l, &f->request, &l->play->patience) != TRANSPORT_DONE)
+    if (line_wait(l, &f->request, l->patience) != TRANSPORT_DONE)
         play_wrong(l->play, "%s: %s", l->play->at, f->request.why.text);
 }
 

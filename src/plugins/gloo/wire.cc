@@ -92,6 +92,12 @@ Memory::Memory(const std::shared_ptr<Wire> &wire, void *data, size_t bytes)
 {
 }
 
+/* Where nobody waited to the end, Gloo's thread may just have told it: that is over before the end. */
+Memory::~Memory()
+{
+    std::lock_guard<std::mutex> lock(m_);
+}
+
 bool
 Memory::look(int &completions)
 {

@@ -52,6 +52,7 @@ private:
 class Memory : public tcp::UnboundBuffer {
 public:
     Memory(const std::shared_ptr<Wire> &wire, void *data, size_t bytes);
+    ~Memory() override;
 
     /* Whether a receive or a send has ended since the last time this said so; throws what became of the connection. */
     bool look_recv();
