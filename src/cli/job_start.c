@@ -234,14 +234,22 @@ job_start(const struct run_options *options, struct job **job)
     return *job != NULL ? -1 : message(STATUS_FAILED, "%s", why);
 }
 
-/* `ringside launch` gives each process a file of its own. */
+/* `ringside launch` gives each process a file of its own. Where no folder can be made the others do without this trace. */
 const char *
-job_trace_path(const struct run_options *options, const struct job *job, char *room, size_t size)
+job_trace_path(const struct run_options *options, const struct job *job, struct runtime_folder *folder,
+               char room[PATH_MAX])
 {
     struct stat about;
-    bool folder = options->trace != NULL && stat(options->trace, &about) == 0 && S_ISDIR(about.st_mode);
-    if (job == NULL || !folder)
+    char        why[300];
+    if (job == NULL)
         return options->trace;
-    snprintf(room, size, "%s/rank%d.trace", options->trace, job_rank(job));
+    if (options->trace != NULL && (stat(options->trace, &about) != 0 || !S_ISDIR(about.st_mode)))
+        return options->trace;
+    if (options->trace != NULL)
+        snprintf(room, PATH_MAX, "%s/rank%d.trace", options->trace, job_rank(job));
+    else if (job_size(job) > 1 && runtime_folder_make(folder, RUNTIME_RECORDS, why, sizeof why))
+        snprintf(room, PATH_MAX, "%s/" RUNTIME_RECORD "trace", folder->path);
+    else
+        return NULL;
     return room;
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 #include "base/map.h"
 #include "base/reader.h"
+#include "base/runtime_folder.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -57,6 +58,9 @@ struct lesson_run {
     struct blas               blas;
     bool                      fast;         /* blas is open */
     struct lesson            *lesson;
+    const char               *trace;        /* its file; NULL: in memory */
+    char                      trace_room[PATH_MAX];
+    struct runtime_folder     folder;       /* for a trace that only the other processes of the job read */
     struct job               *job;          /* this process is one of it; NULL: it is alone */
     struct error              error;
     int                       status;
@@ -183,8 +187,8 @@ open_trace(struct lesson_run *run)
 {
     const struct run_options *options = run->options;
     bool                      free_running = options->executor == EXECUTOR_FREE;
-    char                      room[PATH_MAX];
-    struct trace_options      trace = { .path = job_trace_path(options, run->job, room, sizeof room), .prepare = free_running, .hash = options->hash,
+    run->trace = job_trace_path(options, run->job, &run->folder, run->trace_room);
+    struct trace_options      trace = { .path = run->trace, .prepare = free_running, .hash = options->hash,
                                         .clock = free_running ? trace_wall_clock() : CLOCK_VIRTUAL_PS };
     char                      why[300];
     run->writer = trace_create(&trace, why, sizeof why);
@@ -216,6 +220,7 @@ make_lesson(struct lesson_run *run)
                                           .hardware = o->hardware, .report = o->report,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world,
                                           .hops = o->hops, .check_ranks = o->check_ranks,
+                                          .trace = run->trace,
                                           .process = run->job != NULL ? job_rank(run->job) : 0 };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
@@ -462,6 +467,7 @@ run_in_job(const struct run_options *options, struct debugger *debugger, struct 
     lesson_free(run.lesson);
     if (run.writer != NULL)
         close_trace(&run);
+    runtime_folder_remove(&run.folder);
     schedule_free(&run.schedule);
     fault_plan_free(&run.faults);
     free(run.text);

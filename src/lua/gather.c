@@ -43,14 +43,16 @@ lesson_gather(struct task *me, struct lesson *lesson, bool completed)
 {
     struct job  *job    = share_job(me);
     struct error before = me->error;
-    struct share share;
+    struct share *share = NULL;
     size_t       mark = scope_mark(me);
     if (job == NULL)
         return;
     task_clear_error(me);
-    bool ok = share_open(me, job, &share) && (job_rank(job) > 0 ? send_checks(me, lesson, &share)
-                                                                : take_checks(me, lesson, &share, completed));
+    share   = share_new(me, job);
+    bool ok = share != NULL && (job_rank(job) > 0 ? send_checks(me, lesson, share)
+                                                  : take_checks(me, lesson, share, completed));
     scope_release(me, mark);
+    share_free(me, share);
     if (!ok)
         task_clear_error(me); /* who ended the job said why */
     if (before.kind != E_NONE)

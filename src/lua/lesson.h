@@ -23,6 +23,7 @@ struct lesson_options {
     int         world;         /* --world: 0 none */
     bool        hops;          /* --hops */
     bool        check_ranks;   /* --check-ranks */
+    const char *trace;         /* the file of this process's trace; NULL: none. Must outlive the run */
     int         process;       /* of a job: which one this is; 0 without a job */
     struct exercise_report *report; /* checks and hints go there and are not printed; NULL: printed. Must outlive the run */
 };
