@@ -348,6 +348,8 @@ run_script(struct task *me, struct lesson_run *run)
         debugger_finished(run->debugger, me, run->status);
     lesson_remove_script(run->lesson, script);
     script_free(me, script);
+    if (run->job != NULL && !ok)
+        lesson_compare_error(me, run->lesson);
     if (run->job != NULL)
         job_leave(me, run->job, &run->error);
     return ok;
