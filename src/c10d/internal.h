@@ -20,6 +20,7 @@
 #include "c10d/backend.h"
 #include "c10d/fingerprint.h"
 #include "c10d/group.h"
+#include "c10d/job_end.h"
 #include "c10d/recorder.h"
 #include "c10d/store.h"
 #include "device/claims.h"
@@ -87,6 +88,8 @@ struct communicator {
     struct error          why;
     uint32_t              line;           /* of the first that called */
     struct monitored_state *monitored;    /* monitored.c; NULL: never called */
+    uint64_t              id;             /* the same in all processes of a job */
+    int                   present;        /* members that are tasks of this process */
 };
 
 /* The communicator that this rank's next call of new_group in the parent is about: made when it is the first to come.
@@ -125,6 +128,11 @@ struct report { struct report *older; unsigned order; char text[]; };
 
 struct world {
     int                         size;
+    struct job                 *job;            /* NULL: all ranks are tasks of this process */
+    struct world               *next_in_job;
+    int                         number;         /* of the job's worlds, counted alike in all its processes */
+    int                         here;           /* the rank that this process is; -1: none of them. Without a job -1, too */
+    struct group_backend        own_backend;    /* a job's: backend_remote by the transport's name */
     uint64_t                    timeout_ps;
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
@@ -145,6 +153,14 @@ struct world {
     atomic_bool                 stuck;          /* a rank was cut off in its own code */
     atomic_uint_least64_t       failed_at;      /* 1 + when the first rank failed, by sched_time; 0: none has */
 };
+
+/* A rank that is no task of this process has ended, as the job's log says. On the watcher's task, or the spawner's. */
+void world_rank_gone(struct task *me, struct world *world, const struct job_end *end);
+static inline bool
+world_has_rank(const struct world *world, int rank)
+{
+    return world->job == NULL || rank == world->here;
+}
 
 static inline bool
 world_rank_has_ended(const struct world *world, int rank)
@@ -175,8 +191,6 @@ world_rank_fate(const struct world *world, int rank)
 
 /* ---- why nobody goes on (hang.c) ---- */
 
-/* Who waits in it waits for rank `peer` of the group, -1: for many. */
-struct wait_reason work_reason(const struct work *work, int peer);
 void hang_watch(struct sched *sched, struct world *world);      /* from now on stops are explained by this world's calls */
 void hang_unwatch(struct world *world);
 /* The ranks' calls differ, as me finds in the one that it makes: the report to `out`. false: it would say less than the

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,11 +45,14 @@ struct store_server {
     struct store_table table;
     struct peer       *peers;      /* in the order in which they came */
     size_t             count, room, limit;
+    atomic_size_t      here;       /* count, for other threads */
     struct pollfd     *polls;
     size_t             poll_room;
     size_t             buffered;   /* bytes of all messages */
     uint64_t           changes;    /* of the table, that somebody may wait for */
     int64_t            deaf_until; /* no descriptor at all: accepting waits */
+    uint64_t           linger_ms;  /* written before `stop` is */
+    int64_t            ends_at;    /* it lingers until then; 0: it does not */
 };
 
 static int64_t
@@ -249,7 +253,8 @@ answer_request(struct store_server *server, struct peer *peer, const struct stor
     }
     if (reply.status == STORE_SHORT)
         reply.status = STORE_NO_MEMORY;
-    bool asks = request->op == STORE_GET || request->op == STORE_CHECK || request->op == STORE_COUNT;
+    bool asks = request->op == STORE_GET || request->op == STORE_CHECK || request->op == STORE_COUNT ||
+                request->op == STORE_CLOCK;
     if (reply.status == STORE_DONE && !asks)
         server->changes++;
     wire_add_reply(&peer->out, &reply, reply.bytes != NULL && reply.status == STORE_DONE ? reply.bytes : "",
@@ -435,10 +440,12 @@ prepare_polls(struct store_server *server)
 {
     int64_t now = now_ms(), next = -1;
     bool    deaf = server->deaf_until > now;
-    server->polls[0] = (struct pollfd){ .fd = server->stop[0], .events = POLLIN };
+    server->polls[0] = (struct pollfd){ .fd = server->ends_at > 0 ? -1 : server->stop[0], .events = POLLIN };
     server->polls[1] = (struct pollfd){ .fd = deaf ? -1 : server->listener, .events = POLLIN };
     if (deaf)
         next = server->deaf_until;
+    if (server->ends_at > 0 && (next < 0 || server->ends_at < next))
+        next = server->ends_at;
     for (size_t i = 0; i < server->count; i++) {
         const struct peer *peer = &server->peers[i];
         server->polls[i + 2] = (struct pollfd){ .fd = peer->fd, .events = peer->out.len > 0 ? POLLOUT : POLLIN };
@@ -463,6 +470,15 @@ serve_the_late(struct store_server *server)
     }
 }
 
+/* Whether it is to end now; else it may linger. */
+static bool
+ends_now(struct store_server *server, bool told)
+{
+    if (told)
+        server->ends_at = now_ms() + (int64_t)(server->linger_ms < INT32_MAX ? server->linger_ms : INT32_MAX);
+    return server->ends_at > 0 && (server->count == 0 || server->ends_at <= now_ms());
+}
+
 static void *
 serve_peers(void *argument)
 {
@@ -472,7 +488,7 @@ serve_peers(void *argument)
         int    ready = poll(server->polls, count + 2, prepare_polls(server));
         if (ready < 0 && errno != EINTR)
             break;
-        if (ready > 0 && server->polls[0].revents != 0)
+        if (ends_now(server, ready > 0 && server->polls[0].revents != 0))
             break;
         for (size_t i = 0; ready > 0 && i < count; i++) {
             short events = server->polls[i + 2].revents;
@@ -487,6 +503,7 @@ serve_peers(void *argument)
         forget_closed(server);
         if (ready > 0 && server->polls[1].revents != 0)
             accept_peers(server);
+        atomic_store(&server->here, server->count);
     }
     return NULL;
 }
@@ -544,12 +561,19 @@ store_server_start(struct sched *sched, int listener, char *why, size_t why_size
     return NULL;
 }
 
+size_t
+store_server_peers(const struct store_server *server)
+{
+    return atomic_load(&server->here);
+}
+
 void
-store_server_stop(struct store_server *server)
+store_server_stop(struct store_server *server, uint64_t linger_ms)
 {
     ssize_t told = 0;
     if (server == NULL)
         return;
+    server->linger_ms = linger_ms;
     do
         told = write(server->stop[1], "", 1);
     while (told < 0 && errno == EINTR);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "base/vec.h"
 #include "sched/account.h"
 
@@ -24,6 +25,13 @@ value_bytes(size_t count)
     return count < SIZE_MAX - KEY_BYTES ? count + KEY_BYTES : SIZE_MAX;
 }
 
+static void
+give_back(const struct store_table *table, size_t bytes)
+{
+    if (table->sched != NULL)
+        account_give(table->sched, bytes);
+}
+
 /* The value is not filled yet. NULL: `status` says why. */
 static struct store_value *
 value_new(struct store_table *table, size_t count, enum store_status *status)
@@ -33,11 +41,11 @@ value_new(struct store_table *table, size_t count, enum store_status *status)
     if (count > INT32_MAX || (table->limit > 0 && (bytes > table->limit || table->charged > table->limit - bytes)))
         return NULL;
     *status = STORE_NO_MEMORY;
-    if (!account_take(table->sched, bytes))
+    if (table->sched != NULL && !account_take(table->sched, bytes))
         return NULL;
     struct store_value *value = malloc(sizeof *value + count + 1);
     if (value == NULL) {
-        account_give(table->sched, bytes);
+        give_back(table, bytes);
         return NULL;
     }
     *status             = STORE_DONE;
@@ -63,7 +71,7 @@ value_free(struct store_table *table, struct store_value *value)
     if (value == NULL)
         return;
     size_t bytes = value_bytes(value->count);
-    account_give(table->sched, bytes);
+    give_back(table, bytes);
     table->charged -= bytes;
     free(value);
 }
@@ -448,6 +456,14 @@ answer_post(struct store_table *table, const struct store_request *request, stru
         reply->status = table_set(table, key, &(struct store_text){ count, (size_t)length });
 }
 
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 void
 store_table_answer(struct store_table *table, const struct store_request *request, struct store_reply *reply)
 {
@@ -468,6 +484,7 @@ store_table_answer(struct store_table *table, const struct store_request *reques
     case STORE_POP: answer_pop(table, request, reply); break;
     case STORE_LENGTH: answer_length(table, request, reply); break;
     case STORE_POST: answer_post(table, request, reply); break;
+    case STORE_CLOCK: reply->number = clock_ns(); break;
     case STORE_OPS: break;
     }
 }

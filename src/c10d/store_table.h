@@ -2,7 +2,7 @@
  * a TCP store's server one for itself, a FileStore one that says what is in the file.
  *
  * Order of use: store_table_open; store_table_answer for each request; store_table_close. What it holds is counted in
- * the run's account, from any thread. */
+ * the run's account, from any thread; outside of a run (`sched` NULL) `limit` alone bounds it. */
 #ifndef C10D_STORE_TABLE_H
 #define C10D_STORE_TABLE_H
 #include <stdbool.h>

@@ -68,10 +68,25 @@ refuse_name(const char *command, const char *name)
                    "what is missing", command, name);
 }
 
+/* What `launch` starts are processes that meet by Gloo. */
+static int
+settle_launch(const char *command, const struct run_options *options)
+{
+    if (is_backend(options, "mpi"))
+        return message(STATUS_USAGE, "%s: MPI has a launcher of its own: mpirun -n 2 ringside run --backend mpi LESSON",
+                       command);
+    if (is_backend(options, "local"))
+        return message(STATUS_USAGE, "%s: ranks of a launch are processes, of --backend local tasks of one process: "
+                       "ringside run", command);
+    return -1;
+}
+
 int
 job_start_settle(const char *command, enum option_scope scope, struct run_options *options, bool has_executor)
 {
     int status = options->backend != NULL ? refuse_name(command, options->backend) : -1;
+    if (scope == OPTION_LAUNCH)
+        return status < 0 && options->backend != NULL ? settle_launch(command, options) : status;
     if (status >= 0 || !is_wanted(options) || (scope != OPTION_RUN && options->backend == NULL && !has_others()))
         return status;
     if (scope != OPTION_RUN)

@@ -25,6 +25,7 @@ static int cli_version(int argc, char **argv);
 static const struct subcommand subcommand_table[] = {
     { "run", cli_run, "run a lesson, narration on stdout" },
     { "step", cli_step, "the same on a screen, paused at the first event" },
+    { "launch", cli_launch, "a lesson in many processes, one a rank, as torchrun does" },
     { "view", cli_view, "the timeline of a trace" },
     { "events", cli_events, "every event of a trace, one line each" },
     { "hang", cli_hang, "why a real job hangs: reads PyTorch's Flight Recorder dumps" },

@@ -1,7 +1,7 @@
 /* One row per option: its name, what its value is, where it is kept, help. Contradictions are refused here, in one
  * line each, before anything starts.
  *
- * Interface: options_parse. */
+ * Interface: options_parse, options_free. */
 #include "cli/options.h"
 
 #include <errno.h>
@@ -29,12 +29,32 @@ struct option {
 
 enum { RANKS_MOST = 1024, SCHEDULES_MOST = 1000000000 };
 
-#define BOTH (OPTION_RUN | OPTION_STEP)
+#define BOTH (OPTION_RUN | OPTION_STEP | OPTION_LAUNCH)
 #define ALL (BOTH | OPTION_EXPLORE)
+#define RUNS (OPTION_RUN | OPTION_LAUNCH)
+#define HERE (OPTION_RUN | OPTION_STEP)
 #define FIELD(name) offsetof(struct run_options, name)
 static const struct option option_table[] = {
-    { "trace", "FILE", OPTION_TEXT, BOTH, FIELD(trace), "keep the trace there (none is kept without it)" },
-    { "hash", "", OPTION_FLAG, OPTION_RUN, FIELD(hash),
+    { "nproc", "N", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.nproc),
+      "processes here, 1 if not given; auto: as many as devices, else processors; gpu: as devices" },
+    { "nproc-per-node", "N", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.nproc), "the same, as torchrun has it" },
+    { "devices", "N", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.devices), "virtual devices, for auto and gpu to count" },
+    { "nnodes", "M", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.nnodes), "machines, 1 if not given; launch runs on each" },
+    { "node-rank", "R", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.node_rank), "which of them this is, from 0" },
+    { "master-addr", "A", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.master_addr),
+      "of machine 0, where the job's store is; 127.0.0.1 if not given" },
+    { "master-port", "P", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.master_port),
+      "of the store; of one machine a free one, else 29500, if not given" },
+    { "rdzv-endpoint", "A:P", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.endpoint), "both of them" },
+    { "rdzv-backend", "NAME", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.rendezvous), "static or c10d: the same here" },
+    { "rdzv-id", "NAME", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.job), "of the job, TORCHELASTIC_RUN_ID; none" },
+    { "standalone", "", OPTION_FLAG, OPTION_LAUNCH, FIELD(launch.standalone), "one machine, a free port" },
+    { "max-restarts", "0", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.restarts), "0: nobody is started again" },
+    { "grace", "SECONDS", OPTION_SECONDS, OPTION_LAUNCH, FIELD(launch.grace),
+      "that the others have to end by themselves when one has failed; 5" },
+    { "trace", "FILE", OPTION_TEXT, HERE, FIELD(trace), "keep the trace there (none is kept without it)" },
+    { "trace", "DIR", OPTION_TEXT, OPTION_LAUNCH, FIELD(trace), "each rank's trace, as DIR/rank0.trace; of one process a file" },
+    { "hash", "", OPTION_FLAG, RUNS, FIELD(hash),
       "print a short hash of what happened, for a class to compare (no file names, no lines)" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
     { "seed", "N", OPTION_SEED, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
@@ -46,13 +66,14 @@ static const struct option option_table[] = {
       "each class of equivalent interleavings once: small programs on the host" },
     { "faults", "KINDS", OPTION_TEXT, OPTION_EXPLORE, FIELD(fault_kinds),
       "draw some for each schedule: all, or any of late,kill,lose,delay,double,cut,allocation,write" },
-    { "policy", "NAME", OPTION_TEXT, BOTH, FIELD(policy),
+    { "policy", "NAME", OPTION_TEXT, HERE, FIELD(policy),
       "order, random or round-robin: who goes first among equals; or a file that explore saved" },
-    { "executor", "NAME", OPTION_EXECUTOR, BOTH, FIELD(executor), "stepped (virtual time, repeatable) or free" },
+    { "executor", "NAME", OPTION_EXECUTOR, HERE, FIELD(executor), "stepped (virtual time, repeatable) or free" },
+    { "executor", "NAME", OPTION_EXECUTOR, OPTION_LAUNCH, FIELD(executor), "free: ranks are processes" },
     { "timeout", "SECONDS", OPTION_SECONDS, BOTH, FIELD(timeout), "of a wait that sets none of its own" },
     { "fault", "'FAULT'", OPTION_FAULT, ALL, FIELD(fault_count),
       "go wrong on purpose: 'kill 2 at 40'; may be given several times, see below" },
-    { "check-races", "", OPTION_FLAG, BOTH, FIELD(check_races),
+    { "check-races", "", OPTION_FLAG, HERE, FIELD(check_races),
       "look for races between streams (stepped always does); both tell a missing work:wait()" },
     { "check-ranks", "", OPTION_FLAG, BOTH, FIELD(check_ranks),
       "stop at the first event that makes the ranks' replicas of a model differ" },
@@ -78,6 +99,8 @@ static const struct option option_table[] = {
 #undef FIELD
 #undef BOTH
 #undef ALL
+#undef RUNS
+#undef HERE
 
 static int
 print_options_help(enum option_scope scope)
@@ -86,6 +109,8 @@ print_options_help(enum option_scope scope)
         puts("ringside run [options] LESSON [-- ARGS]     runs a lesson, narration on stdout");
     else if (scope == OPTION_EXPLORE)
         puts("ringside explore [options] LESSON [-- ARGS]   in other orders: which of them hang, race or differ?");
+    else if (scope == OPTION_LAUNCH)
+        puts("ringside launch [options] LESSON [-- ARGS]    a lesson in many processes, one a rank, as torchrun does");
     else
         puts("ringside step [options] LESSON [-- ARGS]    the same on a screen, paused at the first event");
     puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, checks/01\n");
@@ -109,9 +134,26 @@ print_options_help(enum option_scope scope)
         puts("\nEach schedule is a run of its own; what was found is made as short as it gets and saved in\n"
              "LESSON.schedule here: 'ringside step --policy LESSON.schedule LESSON' shows it.\n\n"
              "Exit status: 0 all schedules end as the usual one does, 2 usage, 3 some do not.");
+    else if (scope == OPTION_LAUNCH)
+        puts("\nEach process is 'ringside run --executor free LESSON' with torchrun's environment: RANK, LOCAL_RANK, WORLD_SIZE,\n"
+             "LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and so on. Rank 0's lines come as they are, each of the\n"
+             "others behind its rank: '[2] ...'. Names may have _ for -, as torchrun's.\n"
+             "When one fails, what it says comes first, what the others say of it behind it, and the last line tells how\n"
+             "the job ended. ^C reaches all, a second one kills.\n\n"
+             "Exit status: that of the process that failed first, 3 if a signal killed it; 1 if only checks failed.");
     else
         puts("\nExit status: 0 all checks hold, 1 a check failed, 2 usage or script error, 3 the run failed.");
     return STATUS_DONE;
+}
+
+/* As strncmp == 0; launch's names may have torchrun's _ for -. */
+static bool
+begins_name(const char *name, const char *word, size_t length, enum option_scope scope)
+{
+    size_t i = 0;
+    while (i < length && (name[i] == word[i] || (scope == OPTION_LAUNCH && name[i] == '-' && word[i] == '_')))
+        i++;
+    return i == length;
 }
 
 /* By name or unambiguous beginning; NULL: none, or several. */
@@ -122,7 +164,7 @@ find_option(const char *name, size_t length, enum option_scope scope, bool *seve
     *several = false;
     for (size_t i = 0; i < countof(option_table); i++) {
         const struct option *option = &option_table[i];
-        if (!(option->scope & (int)scope) || strncmp(option->name, name, length) != 0)
+        if (!(option->scope & (int)scope) || !begins_name(option->name, name, length, scope))
             continue;
         if (option->name[length] == '\0')
             return option;
@@ -133,14 +175,19 @@ find_option(const char *name, size_t length, enum option_scope scope, bool *seve
 }
 
 static int
-unknown(const char *command, const char *text, bool several)
+unknown(const char *command, enum option_scope scope, const char *text, bool several)
 {
-    char word[64];
+    const char *names[countof(option_table)];
+    size_t      count = 0;
+    char        word[64];
     snprintf(word, sizeof word, "%.*s", (int)strcspn(text + 2, "="), text + 2);
     if (several)
         return message(STATUS_USAGE, "%s: --%s could be several options; 'ringside %s --help' lists them", command,
                        word, command);
-    const char *meant = nearest(word, option_table, countof(option_table), sizeof option_table[0]);
+    for (size_t i = 0; i < countof(option_table); i++)
+        if (option_table[i].scope & (int)scope)
+            names[count++] = option_table[i].name;
+    const char *meant = nearest(word, names, count, sizeof names[0]);
     if (meant != NULL)
         return message(STATUS_USAGE, "%s: no option --%s; did you mean --%s?", command, word, meant);
     return message(STATUS_USAGE, "%s: no option --%s; 'ringside %s --help' lists them", command, word, command);
@@ -240,6 +287,9 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
         return message(STATUS_USAGE, "%s: unknown policy '%s'; there are %s", command, o->policy,
                        scope == OPTION_EXPLORE ? "random and pct"
                                                : "order, random, round-robin, and files that explore has saved");
+    if (scope == OPTION_LAUNCH && o->executor != EXECUTOR_FREE)
+        return message(STATUS_USAGE, "%s: ranks of a job are processes, which run by themselves: --executor free only",
+                       command);
     if (o->exhaustive && o->fault_kinds != NULL)
         return message(STATUS_USAGE, "%s: --exhaustive draws no faults; --fault gives each run the same ones", command);
     if (o->exhaustive && (o->policy != NULL || o->has_seed))
@@ -264,6 +314,15 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
 /* The command line that is read; `status` is what to exit with once a word was refused. */
 struct option_words { const char *command; enum option_scope scope; struct run_options *out; int status; bool has_executor; };
 
+/* Words of launch that are for each process's `run`: those that `run` knows too. */
+static void
+pass_on(struct option_words *words, const struct option *option, const char *const *given, int count)
+{
+    struct launch_words *launch = &words->out->launch;
+    for (int i = 0; i < count && launch->passed != NULL && (option->scope & OPTION_RUN) != 0; i++)
+        launch->passed[launch->passed_count++] = given[i];
+}
+
 /* One argument that begins with "--"; `value` is what follows it. Answers how many words it took, 0: refused. */
 static int
 read_option(struct option_words *words, const char *word, const char *value)
@@ -272,7 +331,7 @@ read_option(struct option_words *words, const char *word, const char *value)
     bool several, joined = word[2 + length] == '=';
     const struct option *option = find_option(word + 2, length, words->scope, &several);
     if (option == NULL) {
-        words->status = unknown(words->command, word, several);
+        words->status = unknown(words->command, words->scope, word, several);
         return 0;
     }
     if (option->type == OPTION_HELP) {
@@ -294,14 +353,24 @@ read_option(struct option_words *words, const char *word, const char *value)
     }
     words->has_executor  = words->has_executor || option->type == OPTION_EXECUTOR;
     words->out->has_seed = words->out->has_seed || strcmp(option->name, "seed") == 0;
+    pass_on(words, option, (const char *const[]){ word, value }, takes && !joined ? 2 : 1);
     return takes && !joined ? 2 : 1;
+}
+
+void
+options_free(struct run_options *options)
+{
+    free(options->launch.passed);
+    options->launch.passed = NULL;
 }
 
 int
 options_parse(int argc, char **argv, enum option_scope scope, struct run_options *out)
 {
     struct option_words words = { argv[0], scope, out, -1, false };
-    *out = (struct run_options){ .executor = EXECUTOR_STEPPED };
+    *out = (struct run_options){ .executor = scope == OPTION_LAUNCH ? EXECUTOR_FREE : EXECUTOR_STEPPED };
+    if (scope == OPTION_LAUNCH && (out->launch.passed = calloc((size_t)argc + 1, sizeof *out->launch.passed)) == NULL)
+        return message(STATUS_FAILED, "out of memory");
     for (int i = 1; i < argc;) {
         const char *word = argv[i];
         if (strcmp(word, "--") == 0) {

@@ -9,9 +9,18 @@
 #include "sched/sched.h"
 
 enum { VARIANT_MOST = 999999999, FAULTS_MOST = 64 };
-enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2, OPTION_EXPLORE = 4 };
+enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2, OPTION_EXPLORE = 4, OPTION_LAUNCH = 8 };
 
 struct exercise_report; struct trial;
+
+/* launch's own, as they were given; NULL: not said. What they mean is launch_plan.h's. */
+struct launch_words {
+    const char  *nproc, *nnodes, *node_rank, *master_addr, *master_port, *endpoint, *rendezvous, *job, *restarts, *devices;
+    bool         standalone;
+    double       grace;         /* seconds; 0: not said */
+    const char **passed;        /* words for the `run` of each process; freed by options_free */
+    int          passed_count;
+};
 
 struct run_options {
     const char        *lesson;        /* as given; then its path, see cli/course.h */
@@ -34,8 +43,10 @@ struct run_options {
     bool               exhaustive;
     const char        *fault_kinds;   /* NULL: none are drawn */
     struct trial      *trial;         /* cli/trial.h: the run is one of many; NULL: it speaks for itself */
+    struct launch_words launch;
 };
 
 /* argv[0] is the subcommand. -1: go on with `out`; else the exit status (help was printed, or what is wrong). */
 int options_parse(int argc, char **argv, enum option_scope scope, struct run_options *out);
+void options_free(struct run_options *options); /* what `launch` keeps; nothing for others */
 #endif

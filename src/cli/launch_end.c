@@ -1,0 +1,222 @@
+/* Ends in order and in words.
+ *
+ * Interface: worker_note_end, worker_left_others, worker_post_end; ends_in_order, end_words; job_words, job_status. */
+#include "cli/launch_end.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include "base/vec.h"
+#include "base/visible.h"
+#include "c10d/job_end.h"
+#include "cli/launch_plan.h"
+#include "cli/message.h"
+
+/* A death is seen a little later than by those whose connections it cuts. */
+#define SEEN_LATE_NS UINT64_C(250000000)
+
+static uint64_t
+now_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static enum worker_end
+judge(const struct worker *worker, bool ended)
+{
+    bool said = worker->last.failed_ns != 0;
+    if (WIFSIGNALED(worker->status))
+        return ended ? WORKER_ENDED : WORKER_KILLED;
+    int status = WEXITSTATUS(worker->status);
+    if (status == STATUS_DONE)
+        return WORKER_WELL;
+    if (status == STATUS_CHECK && !said)
+        return WORKER_CHECKS;
+    return ended && !said ? WORKER_ENDED : WORKER_FAILED;
+}
+
+void
+worker_note_end(struct worker *worker, int wait_status, bool ended)
+{
+    worker->pid    = 0;
+    worker->status = wait_status;
+    if (worker->page != NULL)
+        job_page_read(worker->page, &worker->last);
+    worker->end = judge(worker, ended);
+    if (worker->last.failed_ns != 0)
+        worker->failed_ns = worker->last.failed_ns;
+    else if (worker->end == WORKER_KILLED || worker->end == WORKER_FAILED)
+        worker->failed_ns = now_ns() - SEEN_LATE_NS;
+}
+
+/* ---- to the others ---- */
+
+static void
+print_cause(const struct worker *worker, char *text, size_t size)
+{
+    int number = WIFSIGNALED(worker->status) ? WTERMSIG(worker->status) : 0;
+    if (number > 0)
+        snprintf(text, size, "was killed by signal %d (%s)", number, strsignal(number));
+    else
+        snprintf(text, size, "ended with status %d without a word", WEXITSTATUS(worker->status));
+}
+
+bool
+worker_left_others(const struct worker *worker)
+{
+    return !atomic_load(&worker->last.left);
+}
+
+/* One that never met the others and ended well is no loss, but nobody needs to wait for it. */
+bool
+worker_post_end(const struct launch_plan *plan, const struct worker *worker)
+{
+    char           cause[128], why[300];
+    struct job_end end;
+    print_cause(worker, cause, sizeof cause);
+    job_end_of_page(&worker->last, worker->rank, cause, &end);
+    if (worker->last.failed_ns != 0) {
+        end.how  = JOB_THREW;
+        end.line = worker->last.failed_line;
+        end.ns   = (int64_t)worker->last.failed_ns;
+        snprintf(end.kind, sizeof end.kind, "%s", worker->last.failed_kind);
+        snprintf(end.why, sizeof end.why, "%s", worker->last.why);
+    } else if (worker->end == WORKER_WELL && !atomic_load(&worker->last.joined)) {
+        end.how = JOB_RETURNED;
+    }
+    return job_post_end(plan->host, plan->port, &end, why, sizeof why);
+}
+
+/* ---- who was first ---- */
+
+static int
+compare_ends(const void *a, const void *b)
+{
+    const struct worker *first = *(const struct worker *const *)a, *second = *(const struct worker *const *)b;
+    if (first->failed_ns != second->failed_ns)
+        return first->failed_ns < second->failed_ns ? -1 : 1;
+    return first->rank - second->rank;
+}
+
+int
+ends_in_order(const struct worker *workers, int count, const struct worker **out)
+{
+    int failed = 0;
+    for (int i = 0; i < count; i++)
+        if (workers[i].failed_ns != 0)
+            out[failed++] = &workers[i];
+    qsort(out, (size_t)failed, sizeof *out, compare_ends);
+    return failed;
+}
+
+/* ---- in words ---- */
+
+static void
+add_visible(struct str *out, const char *text)
+{
+    visible_add(out, text, strlen(text), VISIBLE_LINE);
+}
+
+/* What it was in, or had been in last: " in all_reduce #8 (line 13)". */
+static void
+add_place(const struct job_page *page, bool line, struct str *out)
+{
+    if (page->call[0] == '\0')
+        return;
+    str_add(out, page->inside ? " in " : " after ");
+    add_visible(out, page->call);
+    if (line && page->line > 0)
+        str_addf(out, " (line %u)", (unsigned)page->line);
+}
+
+void
+end_words(const struct worker *worker, struct str *out)
+{
+    const struct job_page *page = &worker->last;
+    str_addf(out, "rank %d ", worker->rank);
+    if (worker->pid > 0)
+        str_add(out, "has failed");
+    else if (WIFSIGNALED(worker->status))
+        str_addf(out, "was killed by signal %d (%s)", WTERMSIG(worker->status), strsignal(WTERMSIG(worker->status)));
+    else
+        str_addf(out, "ended with status %d", WEXITSTATUS(worker->status));
+    add_place(page, page->failed_ns == 0, out);
+    if (page->failed_ns == 0)
+        return;
+    str_add(out, ": ");
+    add_visible(out, page->failed_kind[0] != '\0' ? page->failed_kind : "an error");
+    if (page->failed_line > 0)
+        str_addf(out, " at line %u", (unsigned)page->failed_line);
+}
+
+/* "ranks 0, 3", "12 ranks"; but `but`. Answers whether there is any. */
+static bool
+add_ranks(const struct worker *workers, int count, const struct worker *but, unsigned ends, struct str *out)
+{
+    enum { NAMED = 8 };
+    int found = 0, said = 0;
+    for (int i = 0; i < count; i++)
+        found += &workers[i] != but && (ends >> workers[i].end & 1) != 0;
+    if (found > NAMED)
+        str_addf(out, "%d ranks", found);
+    else if (found > 0)
+        str_add(out, found > 1 ? "ranks" : "rank");
+    for (int i = 0; i < count && found <= NAMED; i++)
+        if (&workers[i] != but && (ends >> workers[i].end & 1) != 0)
+            str_addf(out, "%s %d", said++ > 0 ? "," : "", workers[i].rank);
+    return found > 0;
+}
+
+/* What became of all but the first. */
+static void
+add_others(const struct worker *workers, int count, const struct worker *first, struct str *out)
+{
+    static const struct { unsigned ends; const char *words; } parts[] = {
+        { 1u << WORKER_FAILED | 1u << WORKER_KILLED, " failed after it" },
+        { 1u << WORKER_ENDED, " had to be ended" },
+        { 1u << WORKER_WELL | 1u << WORKER_CHECKS, " ended without an error" },
+    };
+    for (size_t i = 0; i < countof(parts); i++) {
+        struct str ranks = { 0 };
+        if (add_ranks(workers, count, first, parts[i].ends, &ranks))
+            str_enclose(out, "; ", &ranks, parts[i].words);
+        str_free(&ranks);
+    }
+}
+
+void
+job_words(const struct worker *workers, int count, const struct worker *const *ordered, int failed, int by,
+          struct str *out)
+{
+    struct str words = { 0 };
+    if (by > 0) {
+        str_addf(&words, "stopped by signal %d (%s)", by, strsignal(by));
+    } else if (failed > 0) {
+        end_words(ordered[0], &words);
+        add_others(workers, count, ordered[0], &words);
+    } else if (add_ranks(workers, count, NULL, 1u << WORKER_CHECKS, &words)) {
+        str_enclose(out, "ringside launch: checks failed on ", &words, "\n");
+        str_clear(&words);
+    }
+    if (words.len > 0)
+        str_enclose(out, "ringside launch: ", &words, "\n");
+    str_free(&words);
+}
+
+int
+job_status(const struct worker *workers, int count, const struct worker *const *ordered, int failed, int by)
+{
+    int status = by > 0 ? STATUS_FAILED : STATUS_DONE;
+    if (failed > 0)
+        return WIFEXITED(ordered[0]->status) ? WEXITSTATUS(ordered[0]->status) : STATUS_FAILED;
+    for (int i = 0; i < count; i++)
+        if (workers[i].end == WORKER_CHECKS && status == STATUS_DONE)
+            status = STATUS_CHECK;
+        else if (workers[i].end == WORKER_ENDED)
+            status = STATUS_FAILED;
+    return status;
+}
