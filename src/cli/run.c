@@ -65,6 +65,7 @@ struct lesson_run {
     struct error              error;
     int                       status;
     bool                      finished;
+    bool                      told;         /* why it failed */
     struct chosen             chosen;       /* of the schedule, what was done; last, as its steps would follow */
 };
 
@@ -316,6 +317,18 @@ tell_unstruck(struct sched *sched)
     str_free(&text);
 }
 
+/* Whoever is told that this process goes may end it: it has said by then why. */
+static void
+leave_job(struct task *me, struct lesson_run *run, bool ok)
+{
+    if (!ok)
+        lesson_compare_error(me, run->lesson);
+    if (!ok)
+        tell_error(run, &run->error);
+    run->told = !ok;
+    job_leave(me, run->job, &run->error);
+}
+
 static bool
 run_script(struct task *me, struct lesson_run *run)
 {
@@ -348,10 +361,8 @@ run_script(struct task *me, struct lesson_run *run)
         debugger_finished(run->debugger, me, run->status);
     lesson_remove_script(run->lesson, script);
     script_free(me, script);
-    if (run->job != NULL && !ok)
-        lesson_compare_error(me, run->lesson);
     if (run->job != NULL)
-        job_leave(me, run->job, &run->error);
+        leave_job(me, run, ok);
     return ok;
 }
 
@@ -413,7 +424,8 @@ execute(struct lesson_run *run)
     if (!ok) {
         if (!run->finished || run->status == STATUS_DONE)
             run->status = error_exit_status(&error);
-        tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
+        if (!run->told)
+            tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
     }
     devices_free(run->sched);
     if (options->trial != NULL)

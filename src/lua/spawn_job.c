@@ -251,8 +251,6 @@ run_own_rank(struct task *me, struct spawn *spawn, int *number)
     bool started = own < spawn->count && spawn_start_rank(me, spawn, own);
     if (own < spawn->count && !started)
         world_rank_ended(me, spawn->world, own);
-    for (int i = 0; i < spawn->count; i++) /* STUB */
-        if (i != own) world_rank_ended(me, spawn->world, i);
     if (!world_await_ends(me, spawn->world, sched_timeout(me->sched)))
         spawn_stop_stragglers(me, spawn);
     bool ok = !task_failed(me);
