@@ -152,7 +152,8 @@ describe_difference(struct communicator *communicator, int rank, uint32_t line, 
 static bool
 must_come(const struct communicator *communicator, int rank)
 {
-    const struct communicator *callers = communicator->call >= 0 ? communicator->parent : communicator;
+    const struct communicator *callers = communicator->call >= 0 && communicator->parent != NULL ? communicator->parent
+                                                                                               : communicator;
     return communicator_rank_of(callers, rank) >= 0;
 }
 

@@ -17,7 +17,8 @@ world_size(const struct world *world)
 void
 world_wake_all(struct task *me, struct world *world)
 {
-    world->backend->wake(me, world->transport);
+    if (world->transport != NULL)
+        world->backend->wake(me, world->transport);
     if (world->job == NULL)
         store_hash_wake(me, world->store);
     monitor_enter(me, &world->monitor);

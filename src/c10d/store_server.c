@@ -483,12 +483,12 @@ static void *
 serve_peers(void *argument)
 {
     struct store_server *server = argument;
-    for (;;) {
+    while (!ends_now(server, false)) {
         size_t count = server->count;
         int    ready = poll(server->polls, count + 2, prepare_polls(server));
         if (ready < 0 && errno != EINTR)
             break;
-        if (ends_now(server, ready > 0 && server->polls[0].revents != 0))
+        if (ready > 0 && server->polls[0].revents != 0 && ends_now(server, true))
             break;
         for (size_t i = 0; ready > 0 && i < count; i++) {
             short events = server->polls[i + 2].revents;
