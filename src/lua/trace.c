@@ -51,7 +51,7 @@ drop_trace(struct task *me, void *trace)
     trace_release(trace);
 }
 
-/* Everything recorded so far. */
+/* Everything recorded so far; in a job by all of its processes. */
 static struct trace *
 live_trace(lua_State *L)
 {
@@ -73,7 +73,8 @@ live_trace(lua_State *L)
     if (trace_lost(writer) > 0) /* what is not recorded cannot be counted */
         raise_error(L, "RuntimeError", "the trace of this run is not whole: there was no room for it all, on the disk "
                     "or in memory");
-    return trace;
+    struct trace *whole = trace_job_whole(L, trace);
+    return whole != NULL ? whole : trace;
 }
 
 /* What the reader, and the state that is folded from it, may need. */
