@@ -228,8 +228,10 @@ channel_connect(void *data, const struct transport_channel_options *options, str
         meeting->channel = NULL;
     } else {
         atomic_store(&mpi->broken, true);
-        if (atomic_compare_exchange_strong(&meeting->state, &expected, LEFT))
+        if (atomic_compare_exchange_strong(&meeting->state, &expected, LEFT)) {
+            atomic_store(&mpi->left_behind, true);
             return NULL;
+        }
     }
     meeting_free(meeting);
     return channel;
