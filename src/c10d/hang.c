@@ -9,6 +9,8 @@
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "c10d/internal.h"
+#include "c10d/job.h"
+#include "flight/dump.h"
 #include "sched/account.h"
 
 enum { COLUMNS = 80, CALLS_AT_LEAST = 64 };
@@ -251,6 +253,72 @@ fill_flight(struct sched *sched, struct world *world, bool all, struct flight *f
         look_at_ranks(sched, world, flight);
 }
 
+/* ---- over a job ---- */
+
+bool
+hang_write_own(struct sched *sched, const struct world *world, struct str *out)
+{
+    struct flight flight = { .why = FLIGHT_DUMPED };
+    fill_flight(sched, (struct world *)(uintptr_t)world, false, &flight);
+    bool told = !flight.broken && world->here >= 0 && flight_write_json(&flight, world->here, out);
+    flight_free(&flight);
+    return told && str_ok(out);
+}
+
+/* Dumps of all ranks on their way into one flight. */
+struct gathering { const struct world *world; struct dumps dumps; };
+
+static bool
+gathering_asks(void *context, int rank)
+{
+    const struct gathering *gathering = context;
+    return rank != gathering->world->here && !world_rank_has_ended(gathering->world, rank);
+}
+
+/* What cannot be read is as if it had not come. */
+static void
+gathering_take(void *context, int rank, const void *dump, size_t bytes)
+{
+    struct gathering *gathering = context;
+    (void)dump_read(&gathering->dumps, "a rank", dump, bytes, rank);
+}
+
+/* What the others say of themselves, beside what is known here. */
+static void
+add_others(const struct world *world, struct flight *flight)
+{
+    struct flight    whole     = { .why = flight->why, .after_ps = flight->after_ps };
+    struct str       own       = { 0 };
+    struct gathering gathering = { .world = world, .dumps.flight = &whole };
+    if (flight->broken || world->here < 0 || !flight_write_json(flight, world->here, &own)) {
+        str_free(&own);
+        return;
+    }
+    flight_size(&whole, world->size);
+    gathering_take(&gathering, world->here, own.text, own.len);
+    struct job_ask ask = { world->size, &gathering, gathering_asks, gathering_take };
+    (void)job_ask_flights(world->job, &ask);
+    bool settled  = dump_settle(&gathering.dumps) && !whole.broken;
+    whole.before  = flight->before;
+    whole.why     = flight->why;
+    whole.after_ps = flight->after_ps;
+    dumps_free(&gathering.dumps);
+    str_free(&own);
+    if (settled)
+        look_at_ends(world, &whole);
+    flight_free(settled ? flight : &whole);
+    if (settled)
+        *flight = whole;
+}
+
+/* With the ranks that live elsewhere, whatever this process has noted so far. */
+static void
+complete_flight(const struct world *world, struct flight *flight)
+{
+    if (world->job != NULL)
+        add_others(world, flight);
+}
+
 void
 flight_of_world(struct task *me, struct world *world, struct flight *flight)
 {
@@ -347,6 +415,7 @@ explain_world(void *context, const struct stop *stop, struct str *out)
                                   : stop->cause == STOP_TIMEOUT ? FLIGHT_TIMEOUT : FLIGHT_INTERRUPTED,
                              .after_ps = stop->limit_ps };
     fill_flight(world->sched, world, false, &flight);
+    complete_flight(world, &flight);
     bool busy = flight.why == FLIGHT_INTERRUPTED && !flight.broken && !is_worth_telling(world, &flight);
     bool told = !busy && tell_flight(&flight, out);
     flight_free(&flight);
@@ -404,6 +473,8 @@ report_in_vain(struct task *me, struct world *world, const struct wait_reason *r
     if (!flight.broken && rank != NULL && (rank->now == FLIGHT_RUNNING || reason->sequence >= 0 || reason->peer >= 0 ||
                                            rank->peer < 0))
         note_wait(&flight, rank, reason);
+    complete_flight(world, &flight);
+    rank = me->rank >= 0 && me->rank < flight.rank_count ? &flight.ranks[me->rank] : NULL;
     if (!flight.broken && rank != NULL && rank->now == FLIGHT_WAITING && wait_reason_peer(reason) >= 0) {
         rank->peer    = wait_reason_peer(reason);
         rank->in_vain = true;

@@ -201,6 +201,8 @@ bool hang_of_mismatch(struct task *me, const struct work *work, struct str *out)
 bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void world_wake_all(struct task *me, struct world *world);
+/* Over a job: what this process's rank called and is in, as a dump. false: no memory. */
+bool hang_write_own(struct sched *sched, const struct world *world, struct str *out);
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
 

@@ -153,6 +153,17 @@ open_store(struct task *me, struct job *job)
     return job->store != NULL && claim_place(me, job) && agree_on_size(me, job);
 }
 
+/* The error stays in me: whoever has begun to look for this process learns that it is not there. */
+static void
+give_up(struct task *me, struct job *job)
+{
+    struct error error = me->error;
+    job_watch_end(me, job);
+    job_close(job);
+    task_clear_error(me);
+    task_take_error(me, &error);
+}
+
 bool
 job_join(struct task *me, struct job *job)
 {
@@ -164,7 +175,7 @@ job_join(struct task *me, struct job *job)
     if (ok)
         atomic_store(&job->page->joined, true);
     else
-        job_leave(me, job, NULL);
+        give_up(me, job);
     return ok;
 }
 
@@ -231,7 +242,16 @@ close_transport(struct job *job)
     job->transport = NULL;
 }
 
-/* Where this process serves the store it stays until the others have gone, for a while if something went wrong. */
+/* A store that is served by this process is served until the others have gone, for a while if something went wrong. */
+void
+job_close(struct job *job)
+{
+    if (job != NULL && job->store != NULL)
+        store_drop(NULL, job->store);
+    if (job != NULL)
+        job->store = NULL;
+}
+
 void
 job_leave(struct task *me, struct job *job, const struct error *error)
 {
@@ -255,8 +275,6 @@ job_leave(struct task *me, struct job *job, const struct error *error)
     close_transport(job);
     if (job->store != NULL)
         store_tcp_linger(job->store, end.how == JOB_RETURNED ? sched_timeout(me->sched) / 1000000000 : 10000);
-    store_drop(me, job->store);
-    job->store = NULL;
     atomic_store(&job->page->left, true);
     task_clear_error(me);
     if (told != NULL)

@@ -42,8 +42,11 @@ const char *job_backend(const struct job *job);
 bool          job_join(struct task *me, struct job *job) __attribute__((warn_unused_result));
 bool          job_has_joined(const struct job *job);
 struct store *job_store(const struct job *job);              /* NULL before; keys that begin with "job/" or "world/" are ours */
-/* Tells the others that this process goes, and how (me's error, or `error` unless NULL). Where it serves the store it waits until the others have left. */
+/* Tells the others that this process goes, and how (me's error, or `error` unless NULL). */
 void          job_leave(struct task *me, struct job *job, const struct error *error);
+/* Behind it, when all was told to people: where this process serves the store it stays until the others have left. Before
+ * sched_free. NULL is fine. */
+void          job_close(struct job *job);
 
 /* Who ended, of world `world` (their processes, too), in the order in which the log has it; answers how many, at most `room`. */
 size_t        job_ends(struct task *me, struct job *job, int world, struct job_end *out, size_t room);
@@ -57,6 +60,15 @@ void job_say_end(struct task *me, struct job *job, const struct job_end *end);
 struct job_call { uint64_t id; int64_t issued, over; const char *text; uint32_t line; bool inside; };
 void job_note_call(struct job *job, const struct job_call *call);
 void job_fill_groups(const struct job *job, struct job_end *end);             /* from the page */
+/* What the other processes are in, as dumps of theirs (flight/dump.h): `take` gets those that come within a second. From any
+ * thread; needs no task. Answers whether all came. */
+struct job_ask {
+    int    size;                                                  /* ranks 0 to size - 1 */
+    void  *context;
+    bool (*is_asked)(void *context, int rank);
+    void (*take)(void *context, int rank, const void *dump, size_t bytes);
+};
+bool job_ask_flights(struct job *job, const struct job_ask *ask);
 /* The transport, opened when it is first asked for. NULL: failed. */
 void *job_transport(struct task *me, struct job *job);
 const struct transport *job_transport_table(const struct job *job);

@@ -51,6 +51,11 @@ bool job_process_ended(const struct job *job, int rank);
 bool job_page_open(struct job *job, char *why, size_t why_size);
 void job_page_close(struct job *job);
 
+/* job_flight.c: an entry of the log that asks all processes for what they are in; the answer. */
+#define JOB_ASK "ask"
+bool job_is_ask(const char *entry);
+bool job_answer(struct task *me, struct job *job, int64_t number);
+
 bool job_clock_begin(struct task *me, struct job *job);
 void job_clock_end(struct task *me, struct job *job);
 #endif

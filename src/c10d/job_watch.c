@@ -152,6 +152,8 @@ read_entry(struct task *me, struct job *job)
     if (!there)
         return true;
     job->next_entry++;
+    if (job_is_ask(text.bytes))
+        return job_answer(me, job, job->next_entry - 1);
     if (job_end_parse(text.bytes, &end))
         job_note_end(me, job, &end);
     return true;

@@ -477,6 +477,7 @@ run_in_job(const struct run_options *options, struct debugger *debugger, struct 
         if (run.status == STATUS_DONE && lesson_head(run.lesson)->title[0] == '\0')
             tell_exercise(run.name);
     }
+    job_close(job);
     sched_free(run.sched);
     lesson_free(run.lesson);
     if (run.writer != NULL)
