@@ -284,8 +284,11 @@ make_sched(struct lesson_run *run)
 static void
 tell_error(const struct lesson_run *run, const struct error *error)
 {
-    struct failure failure = { run->options->lesson, error->lesson_line,
-                               error->kind == E_SCRIPT ? "" : error_name(error->kind), "", error->message };
+    char           who[24]  = "";
+    struct failure failure  = { run->options->lesson, error->lesson_line,
+                                error->kind == E_SCRIPT ? "" : error_name(error->kind), who, error->message };
+    if (run->job != NULL && lesson_is_rank(run->lesson))
+        snprintf(who, sizeof who, "rank %d: ", job_rank(run->job));
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */
     if (lesson_is_told(run->lesson, error))
