@@ -222,19 +222,18 @@ ask_launcher(const struct transport *transport, struct job_options *job, struct 
 /* ---- the job ---- */
 
 int
-job_start(const struct run_options *options, struct job **job)
+job_start(const struct run_options *options, struct job_start *out)
 {
     struct job_options o = { .size = 0 };
     struct address     address = { .port = 0 };
-    static char        missing[300];
     char               why[300] = "";
-    *job = NULL;
+    *out = (struct job_start){ .job = NULL };
     if (!is_wanted(options))
         return -1;
     const char *name = options->backend != NULL ? options->backend : "gloo";
-    const struct transport *transport = plugin_open(name, missing, sizeof missing);
+    const struct transport *transport = plugin_open(name, &out->missing);
     if (transport == NULL && options->backend != NULL)
-        return message(STATUS_USAGE, "--backend %s: %s", name, missing);
+        return message(STATUS_USAGE, "--backend %s: %s", name, out->missing.text);
     if (is_backend(options, "mpi")) {
         int status = ask_launcher(transport, &o, &address);
         if (status >= 0)
@@ -243,10 +242,10 @@ job_start(const struct run_options *options, struct job **job)
         return STATUS_USAGE;
     }
     o.transport = transport;
-    o.missing   = transport == NULL ? missing : NULL;
+    o.missing   = transport == NULL ? out->missing.text : NULL;
     o.backend   = name;
-    *job        = job_new(&o, why, sizeof why);
-    return *job != NULL ? -1 : message(STATUS_FAILED, "%s", why);
+    out->job    = job_new(&o, why, sizeof why);
+    return out->job != NULL ? -1 : message(STATUS_FAILED, "%s", why);
 }
 
 /* `ringside launch` gives each process a file of its own. Where no folder can be made the others do without this trace. */

@@ -502,14 +502,14 @@ int
 cli_run(int argc, char **argv)
 {
     struct run_options options;
-    struct job        *job    = NULL;
+    struct job_start   start  = { .job = NULL };
     int                status = options_parse(argc, argv, OPTION_RUN, &options);
     if (status < 0)
         status = lesson_choose(argv[0], &options);
     if (status < 0)
-        status = job_start(&options, &job);
+        status = job_start(&options, &start);
     if (status < 0)
-        status = run_in_job(&options, NULL, job);
-    job_free(job);
+        status = run_in_job(&options, NULL, start.job);
+    job_free(start.job);
     return status;
 }
