@@ -276,6 +276,8 @@ job_leave(struct task *me, struct job *job, const struct error *error)
     if (job->watcher != NULL)
         job_clock_end(me, job);
     job_fill_groups(job, &end);
+    if (end.how == JOB_RETURNED)
+        atomic_store(&job->page->failed_ns, 0); /* what ranks of its spawns failed with, the lesson has caught */
     job_say_end(me, job, &end);
     job_watch_end(me, job);
     close_transport(job);
