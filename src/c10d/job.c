@@ -234,11 +234,17 @@ job_say_end(struct task *me, struct job *job, const struct job_end *given)
         (void)job_post_end(job->host, job->options.port, &end, why, sizeof why); /* who cannot be told knows by himself */
 }
 
+/* One that was asked who this process is (mpirun's) wants its end, even if no rank has needed it. */
 static void
 close_transport(struct job *job)
 {
+    const struct transport        *table   = job->options.transport;
+    const struct transport_options options = { .rank = job->options.rank, .size = job->options.size };
+    struct transport_why           why     = { "" };
+    if (job->transport == NULL && table != NULL && table->tell_all != NULL)
+        job->transport = table->open(&options, &why);
     if (job->transport != NULL)
-        job->options.transport->close(job->transport);
+        table->close(job->transport);
     job->transport = NULL;
 }
 
@@ -270,6 +276,8 @@ job_leave(struct task *me, struct job *job, const struct error *error)
     if (job->watcher != NULL)
         job_clock_end(me, job);
     job_fill_groups(job, &end);
+    if (end.how == JOB_RETURNED)
+        atomic_store(&job->page->failed_ns, 0); /* what ranks of its spawns failed with, the lesson has caught */
     job_say_end(me, job, &end);
     job_watch_end(me, job);
     close_transport(job);

@@ -145,6 +145,36 @@ meeting_get(void *context, const char *key, void **out, size_t *count)
     return !ok ? -1 : *out != NULL ? 1 : there ? -1 : 0;
 }
 
+/* Whether the key is there; waits for it. The last look comes after the news that its rank has ended. */
+static bool
+await_key(struct meeting *meeting, struct remote_wait *wait, const char *key)
+{
+    for (uint64_t looks = 0;; looks++) {
+        void  *bytes   = NULL;
+        size_t count   = 0;
+        bool   goes_on = remote_pause(wait, looks);
+        int    got     = meeting_get(meeting, key, &bytes, &count);
+        free(bytes);
+        if (got != 0 || !goes_on)
+            return got > 0;
+    }
+}
+
+/* Who is connected may end, which would look to the others, who are not yet, as if it would never come. */
+static bool
+await_connected(struct meeting *meeting, struct remote_wait *wait, const char *name)
+{
+    const struct channel *channel = wait->channel;
+    char                  key[80];
+    snprintf(key, sizeof key, "%s/connected/%d", name, channel->remote->rank);
+    bool ok = meeting_set(meeting, key, "", 0);
+    for (int rank = 0; ok && rank < channel->size; rank++) {
+        snprintf(key, sizeof key, "%s/connected/%d", name, rank);
+        ok = rank == channel->remote->rank || await_key(meeting, wait, key);
+    }
+    return ok;
+}
+
 /* All members have come, or will: see communicator_meet. */
 static bool
 remote_meet(struct task *me, void *channel_, const struct group_meeting *given)
@@ -170,7 +200,7 @@ remote_meet(struct task *me, void *channel_, const struct group_meeting *given)
         .store = &store, .timeout_ms = wait.reason.timeout_ps / 1000000000,
     };
     remote->own = remote->table->connect(job_transport(me, remote->job), &options, &why);
-    if (remote->own == NULL)
+    if (remote->own == NULL || !await_connected(&context, &wait, name))
         return remote_failed(&wait, &why);
     return true;
 }

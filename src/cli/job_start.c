@@ -68,10 +68,25 @@ refuse_name(const char *command, const char *name)
                    "what is missing", command, name);
 }
 
+/* What `launch` starts are processes that meet by Gloo. */
+static int
+settle_launch(const char *command, const struct run_options *options)
+{
+    if (is_backend(options, "mpi"))
+        return message(STATUS_USAGE, "%s: MPI has a launcher of its own: mpirun -n 2 ringside run --backend mpi LESSON",
+                       command);
+    if (is_backend(options, "local"))
+        return message(STATUS_USAGE, "%s: ranks of a launch are processes, of --backend local tasks of one process: "
+                       "ringside run", command);
+    return -1;
+}
+
 int
 job_start_settle(const char *command, enum option_scope scope, struct run_options *options, bool has_executor)
 {
     int status = options->backend != NULL ? refuse_name(command, options->backend) : -1;
+    if (scope == OPTION_LAUNCH)
+        return status < 0 && options->backend != NULL ? settle_launch(command, options) : status;
     if (status >= 0 || !is_wanted(options) || (scope != OPTION_RUN && options->backend == NULL && !has_others()))
         return status;
     if (scope != OPTION_RUN)
@@ -207,19 +222,18 @@ ask_launcher(const struct transport *transport, struct job_options *job, struct 
 /* ---- the job ---- */
 
 int
-job_start(const struct run_options *options, struct job **job)
+job_start(const struct run_options *options, struct job_start *out)
 {
     struct job_options o = { .size = 0 };
     struct address     address = { .port = 0 };
-    static char        missing[300];
     char               why[300] = "";
-    *job = NULL;
+    *out = (struct job_start){ .job = NULL };
     if (!is_wanted(options))
         return -1;
     const char *name = options->backend != NULL ? options->backend : "gloo";
-    const struct transport *transport = plugin_open(name, missing, sizeof missing);
+    const struct transport *transport = plugin_open(name, &out->missing);
     if (transport == NULL && options->backend != NULL)
-        return message(STATUS_USAGE, "--backend %s: %s", name, missing);
+        return message(STATUS_USAGE, "--backend %s: %s", name, out->missing.text);
     if (is_backend(options, "mpi")) {
         int status = ask_launcher(transport, &o, &address);
         if (status >= 0)
@@ -228,20 +242,28 @@ job_start(const struct run_options *options, struct job **job)
         return STATUS_USAGE;
     }
     o.transport = transport;
-    o.missing   = transport == NULL ? missing : NULL;
+    o.missing   = transport == NULL ? out->missing.text : NULL;
     o.backend   = name;
-    *job        = job_new(&o, why, sizeof why);
-    return *job != NULL ? -1 : message(STATUS_FAILED, "%s", why);
+    out->job    = job_new(&o, why, sizeof why);
+    return out->job != NULL ? -1 : message(STATUS_FAILED, "%s", why);
 }
 
-/* `ringside launch` gives each process a file of its own. */
+/* `ringside launch` gives each process a file of its own. Where no folder can be made the others do without this trace. */
 const char *
-job_trace_path(const struct run_options *options, const struct job *job, char *room, size_t size)
+job_trace_path(const struct run_options *options, const struct job *job, struct runtime_folder *folder,
+               char room[PATH_MAX])
 {
     struct stat about;
-    bool folder = options->trace != NULL && stat(options->trace, &about) == 0 && S_ISDIR(about.st_mode);
-    if (job == NULL || !folder)
+    char        why[300];
+    if (job == NULL)
         return options->trace;
-    snprintf(room, size, "%s/rank%d.trace", options->trace, job_rank(job));
+    if (options->trace != NULL && (stat(options->trace, &about) != 0 || !S_ISDIR(about.st_mode)))
+        return options->trace;
+    if (options->trace != NULL)
+        snprintf(room, PATH_MAX, "%s/rank%d.trace", options->trace, job_rank(job));
+    else if (job_size(job) > 1 && runtime_folder_make(folder, RUNTIME_RECORDS, why, sizeof why))
+        snprintf(room, PATH_MAX, "%s/" RUNTIME_RECORD "trace", folder->path);
+    else
+        return NULL;
     return room;
 }

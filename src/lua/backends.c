@@ -43,9 +43,10 @@ is_known(const char *lower)
 static bool
 is_built(const char *lower)
 {
-    char why[300];
-    if (strcmp(lower, "gloo") == 0 || strcmp(lower, "mpi") == 0)
-        return plugin_open(lower, why, sizeof why) != NULL;
+    struct transport_why why;
+    for (size_t i = 0; i < plugin_count(); i++)
+        if (strcmp(lower, plugin_name(i)) == 0)
+            return plugin_open(lower, &why) != NULL;
     return strcmp(lower, backend_local.name) == 0;
 }
 

@@ -23,6 +23,7 @@ struct lesson_options {
     int         world;         /* --world: 0 none */
     bool        hops;          /* --hops */
     bool        check_ranks;   /* --check-ranks */
+    const char *trace;         /* the file of this process's trace; NULL: none. Must outlive the run */
     int         process;       /* of a job: which one this is; 0 without a job */
     struct exercise_report *report; /* checks and hints go there and are not printed; NULL: printed. Must outlive the run */
 };
@@ -93,6 +94,8 @@ bool lesson_read_checks(struct task *me, struct lesson *lesson, struct reader *i
 /* An error that all processes of a job raise: the first tells it. */
 void lesson_share_error(struct lesson *lesson, const struct error *error);
 bool lesson_is_told(const struct lesson *lesson, const struct error *error);   /* elsewhere */
+/* gather.c: the lesson's own script has failed with me's error; whether the first process says the same, which ends soon then. */
+void lesson_compare_error(struct task *me, struct lesson *lesson);
 /* gather.c, at the end of processes that are ranks: the checks of all become the first one's, if all go well. */
 void lesson_gather(struct task *me, struct lesson *lesson, bool completed);
 /* The end: `completed` prints the plan. */

@@ -11,14 +11,18 @@
 #include "lua/rank.h"
 #include "lua/share.h"
 #include "lua/spawn.h"
+#include "lua/trace_job.h"
 
-static void
-become_rank(struct task *me, const struct job *job)
+/* From here on the process is a rank as a whole. false: failed. */
+static bool
+become_rank(struct task *me, struct script *script, struct job *job)
 {
-    int device = job_local_rank(job);
+    struct share *share  = share_of(me, script, job);
+    int           device = job_local_rank(job);
     task_becomes_rank(me, job_rank(job), device >= 0 && device < device_count(me) ? device : DEVICE_CPU);
     if (lesson_of(me) != NULL)
         lesson_becomes_rank(lesson_of(me));
+    return share != NULL && trace_job_tell(me, script, share);
 }
 
 struct rank *
@@ -43,10 +47,8 @@ lone_rank_new(lua_State *L, struct task *me, enum debug_level level)
     rank->task   = me;
     snprintf(rank->name, sizeof rank->name, "r%d main", rank->context.rank);
     rank_context_set(me, &rank->context);
-    if (job != NULL)
-        become_rank(me, job);
     script->parts[SCRIPT_DISTRIBUTED] = script->lone = rank;
-    return rank;
+    return job == NULL || become_rank(me, script, job) ? rank : NULL;
 }
 
 /* Others of a job learn that this rank is gone before its groups end, which wait for what is queued. */

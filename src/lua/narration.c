@@ -403,6 +403,8 @@ lesson_print_close(struct lesson *lesson)
 {
     if (!lesson->print_silent)
         put_text(lesson, "\n", 1);
+    if (!lesson->print_silent && lesson->options.process > 0 && lesson->options.out != NULL)
+        fflush(lesson->options.out); /* so that it stands among the lines of the others where it belongs */
     bool full = lesson->options.out != NULL && fault_fills_disk(lesson->sched);
     note_write_error(lesson, !full && (lesson->options.out == NULL || !ferror(lesson->options.out)));
     pthread_mutex_unlock(&lesson->mutex);

@@ -1,12 +1,14 @@
 /* Bytes that the processes of a job tell each other, and the waits for them. What is told is of the lesson, not of the ranks: no
  * event tells of it, so that a trace has what it has without a job.
  *
- * Interface in order of use: share_job, share_open, share_put, share_take, share_look, share_ended, share_forget. */
+ * Interface in order of use: share_job, share_new, share_of, share_put, share_take, share_look, share_meet, share_ended,
+ * share_forget, share_free. */
 #include "lua/share.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/job.h"
+#include "lua/internal.h"
 #include "sched/sched.h"
 
 enum { PATIENCE_MS = 50, TEXT_MOST = 1 << 20 };
@@ -18,26 +20,45 @@ share_job(const struct task *me)
     return job != NULL && job_size(job) > 1 ? job : NULL;
 }
 
-static void
-drop_ends(struct task *me, void *ends)
+void
+share_free(struct task *me, void *share_)
 {
-    (void)me;
-    free(ends);
+    struct share *share = share_;
+    if (share == NULL)
+        return;
+    store_drop(me, share->store);
+    free(share->ends);
+    free(share);
 }
 
-bool
-share_open(struct task *me, struct job *job, struct share *out)
+struct share *
+share_new(struct task *me, struct job *job)
 {
-    *out = (struct share){ .job = job };
     if (!job_join(me, job))
-        return false;
-    out->ends = calloc((size_t)job_size(job), sizeof *out->ends);
-    if (out->ends == NULL)
-        return failed(me, E_MEMORY, "out of memory for a job of %d processes", job_size(job));
-    if (born(me, out->ends, drop_ends) == NULL)
-        return false;
-    out->store = born(me, store_clone(me, job_store(job)), store_drop);
-    return out->store != NULL;
+        return NULL;
+    struct share *share = calloc(1, sizeof *share);
+    if (share != NULL)
+        share->ends = calloc((size_t)job_size(job), sizeof *share->ends);
+    if (share == NULL || share->ends == NULL) {
+        free(share);
+        return failed_null(me, E_MEMORY, "out of memory for a job of %d processes", job_size(job));
+    }
+    share->job   = job;
+    share->store = store_clone(me, job_store(job));
+    if (share->store != NULL)
+        return share;
+    share_free(me, share);
+    return NULL;
+}
+
+struct share *
+share_of(struct task *me, struct script *script, struct job *job)
+{
+    if (script->parts[SCRIPT_SHARE] == NULL) {
+        script->parts[SCRIPT_SHARE]     = share_new(me, job);
+        script->drop_part[SCRIPT_SHARE] = share_free;
+    }
+    return script->parts[SCRIPT_SHARE];
 }
 
 bool
@@ -90,6 +111,27 @@ share_take(struct task *me, const struct share *share, int from, const char *key
             (!there && !sched_poll(me, 0, &reason)))
             return SHARE_FAILED;
     }
+}
+
+/* Each tells the first that it has come; the first tells all that all have. */
+bool
+share_meet(struct task *me, const struct share *share, const char *key)
+{
+    struct str        nothing = { 0 };
+    struct store_text text;
+    char              come[STORE_KEY_BYTES];
+    int               own = job_rank(share->job), size = job_size(share->job);
+    bool              ok  = true;
+    snprintf(come, sizeof come, "%.200s/%d", key, own);
+    if (own > 0)
+        return share_put(me, share, come, &nothing) && share_take(me, share, 0, key, &text) != SHARE_FAILED;
+    for (int rank = 1; ok && rank < size; rank++) {
+        snprintf(come, sizeof come, "%.200s/%d", key, rank);
+        ok = share_take(me, share, rank, come, &text) != SHARE_FAILED;
+        if (ok)
+            share_forget(me, share, come);
+    }
+    return ok && share_put(me, share, key, &nothing);
 }
 
 /* ---- as bytes ---- */

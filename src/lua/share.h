@@ -1,6 +1,6 @@
 /* What the processes of a job tell each other about the lesson that they all run: bytes under a key of the job's store, and who
  * takes them waits for nobody who is gone. In `free` only.
- * Order of use: share_open in the task that runs the lesson; share_put, share_take. What is answered lies in me's scope. */
+ * Order of use: share_new, or share_of, in the task that runs the lesson; share_put, share_take. What is answered lies in me's scope. */
 #ifndef LUA_SHARE_H
 #define LUA_SHARE_H
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 #include "c10d/store.h"
 #include "sched/task.h"
 
-struct job; struct job_end;
+struct job; struct job_end; struct script;
 
 struct share {
     struct job     *job;
@@ -21,13 +21,18 @@ struct share {
 
 /* The job that this process is one of several of; NULL: it is alone. */
 struct job *share_job(const struct task *me);
-/* Joins the job, if that was not done yet. false: failed. */
-bool share_open(struct task *me, struct job *job, struct share *out) __attribute__((warn_unused_result));
+/* Joins the job, if that was not done yet. NULL: failed. */
+struct share *share_new(struct task *me, struct job *job);
+void          share_free(struct task *me, void *share);
+/* The lesson's own, made when it is first asked for. NULL: failed. */
+struct share *share_of(struct task *me, struct script *script, struct job *job);
 bool share_put(struct task *me, const struct share *share, const char *key, const struct str *value)
     __attribute__((warn_unused_result));
 void share_forget(struct task *me, const struct share *share, const char *key);   /* nobody asks for it any more */
 
 enum share_got { SHARE_FAILED, SHARE_GONE /* process `from` ended without it */, SHARE_TAKEN };
+/* Nobody goes on before all have come that still live. `key` is used once. false: failed. */
+bool share_meet(struct task *me, const struct share *share, const char *key) __attribute__((warn_unused_result));
 enum share_got share_take(struct task *me, const struct share *share, int from, const char *key, struct store_text *out);
 /* The same without a wait: SHARE_GONE is not there yet. */
 enum share_got share_look(struct task *me, const struct share *share, const char *key, struct store_text *out);

@@ -178,6 +178,7 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     *spawn                = (struct spawn){ .count = count, .by_hand = by_hand, .options = script->options,
                                             .lesson = lesson_of(me), .debug_level = debug_level_here(L),
                                             .job = share_job(me) };
+    spawn->script            = script;
     spawn->number            = script->spawns++;
     spawn->options.catalogue = script->catalogue;
     spawn->options.layers    = script->layers;

@@ -10,11 +10,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/vec.h"
 #include "c10d/job.h"
 #include "device/device.h"
 #include "lua/lesson.h"
 #include "lua/share.h"
 #include "lua/spawned.h"
+#include "lua/trace_job.h"
 #include "sched/sched.h"
 
 enum { KEY = 64 };
@@ -176,6 +178,21 @@ outcome_key(unsigned number, char key[KEY])
     snprintf(key, KEY, "lesson/%u/outcome", number);
 }
 
+static void
+forget_spawn(struct task *me, const struct spawn *spawn, const struct share *share, unsigned number)
+{
+    static const char *const places[] = { "begin", "begun", "ended", "outcome" };
+    char key[KEY];
+    for (int i = 0; i < job_size(spawn->job); i++) {
+        part_key(number, i, key);
+        share_forget(me, share, key);
+    }
+    for (size_t i = 0; i < countof(places); i++) {
+        snprintf(key, sizeof key, "lesson/%u/%s", number, places[i]);
+        share_forget(me, share, key);
+    }
+}
+
 /* The first process says it; of the spawn before this one nobody asks any more. */
 static bool
 tell_outcome(struct task *me, const struct spawn *spawn, const struct share *share)
@@ -188,14 +205,8 @@ tell_outcome(struct task *me, const struct spawn *spawn, const struct share *sha
     outcome_key(spawn->number, key);
     bool ok = share_put(me, share, key, &out);
     str_free(&out);
-    for (int i = 0; ok && spawn->number > 0 && i < job_size(spawn->job); i++) {
-        part_key(spawn->number - 1, i, key);
-        share_forget(me, share, key);
-    }
-    if (ok && spawn->number > 0) {
-        outcome_key(spawn->number - 1, key);
-        share_forget(me, share, key);
-    }
+    if (ok && spawn->number > 0)
+        forget_spawn(me, spawn, share, spawn->number - 1);
     if (outcome.kind != E_NONE)
         me->error = outcome;
     return outcome.kind == E_NONE && ok;
@@ -240,8 +251,6 @@ run_own_rank(struct task *me, struct spawn *spawn, int *number)
     bool started = own < spawn->count && spawn_start_rank(me, spawn, own);
     if (own < spawn->count && !started)
         world_rank_ended(me, spawn->world, own);
-    for (int i = 0; i < spawn->count; i++) /* STUB */
-        if (i != own) world_rank_ended(me, spawn->world, i);
     if (!world_await_ends(me, spawn->world, sched_timeout(me->sched)))
         spawn_stop_stragglers(me, spawn);
     bool ok = !task_failed(me);
@@ -268,34 +277,55 @@ run_all_ranks(struct task *me, struct spawn *spawn)
     return spawn_run(me, spawn);
 }
 
+/* All processes stand at one place of the lesson: their traces are cut there. */
+static bool
+cut_traces(struct task *me, const struct spawn *spawn, const struct share *share, const char *place)
+{
+    char key[KEY];
+    trace_job_cut(me, spawn->script);
+    snprintf(key, sizeof key, "lesson/%u/%s", spawn->number, place);
+    return share_meet(me, share, key);
+}
+
+static bool
+begin_together(struct task *me, struct spawn *spawn, const struct share *share)
+{
+    char key[KEY];
+    snprintf(key, sizeof key, "lesson/%u/begin", spawn->number);
+    return trace_job_tell(me, spawn->script, share) && share_meet(me, share, key) &&
+           cut_traces(me, spawn, share, "begun");
+}
+
 /* What fails here is told like the failure of a rank, so that the others do not wait for it. */
+static bool
+end_together(struct task *me, struct spawn *spawn, const struct share *share, int world)
+{
+    struct error own = me->error;
+    task_clear_error(me);
+    return tell_part(me, spawn, share, &own) && take_parts(me, spawn, share) &&
+           (!spawn->split || order_errors(me, spawn, world)) && trace_job_send(me, spawn->script, share) &&
+           cut_traces(me, spawn, share, "ended");
+}
+
 bool
 spawn_in_job(struct task *me, struct spawn *spawn)
 {
-    struct share share;
-    int          world = -1;
-    size_t       mark  = scope_mark(me);
-    if (!share_open(me, spawn->job, &share))
+    struct share *share = share_of(me, spawn->script, spawn->job);
+    int           world = -1;
+    bool          first = job_rank(spawn->job) == 0;
+    if (share == NULL || !begin_together(me, spawn, share))
         return false;
-    spawn->split   = spawn->count <= job_size(spawn->job);
-    bool ok        = spawn->split ? run_own_rank(me, spawn, &world) : run_all_ranks(me, spawn);
-    struct error own = ok ? (struct error){ 0 } : me->error;
-    bool first       = job_rank(spawn->job) == 0;
-    task_clear_error(me);
-    ok = tell_part(me, spawn, &share, &own) && take_parts(me, spawn, &share) &&
-         (!spawn->split || order_errors(me, spawn, world));
-    if (ok && own.kind != E_NONE && (!spawn->split || !first))
-        me->error = own;
-    else if (ok && first && spawn->split)
+    spawn->split = spawn->count <= job_size(spawn->job);
+    (void)!(spawn->split ? run_own_rank(me, spawn, &world) : run_all_ranks(me, spawn));
+    struct error all = me->error; /* not split: what the first process's ranks come to */
+    bool         ok  = end_together(me, spawn, share, world);
+    if (ok && first && spawn->split)
         spawn_raise_first(me, spawn);
+    else if (ok && first)
+        me->error = all;
     if (spawn->lesson != NULL)
         lesson_join(me, spawn->lesson);
-    if (first)
-        ok = tell_outcome(me, spawn, &share);
-    else if (ok) {
-        task_clear_error(me);
-        ok = take_outcome(me, spawn, &share);
-    }
-    scope_release(me, mark);
+    trace_job_forget(me, spawn->script, share);
+    ok = ok && (first ? tell_outcome(me, spawn, share) : take_outcome(me, spawn, share));
     return ok && !task_failed(me);
 }

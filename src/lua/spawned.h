@@ -24,6 +24,7 @@ struct spawn {
     struct flight        *flight;       /* what the ranks called, when they have ended; the script's */
     char                  name[128];    /* the lesson's file */
     struct job           *job;          /* of several processes, which all run the lesson; NULL: this one is alone */
+    struct script        *script;       /* the spawning one */
     bool                  split;        /* over the job's processes: each has at most one of the ranks */
     unsigned              number;       /* of the lesson's spawns, in a job: equal in all processes */
 };

@@ -178,6 +178,10 @@ number_put(enum transport_dtype d, void *at, size_t i, double x)
 double
 number_fold(enum transport_dtype d, enum transport_reduce op, double a, double b)
 {
+    if (d == TRANSPORT_BOOL) {
+        a = a != 0;
+        b = b != 0;
+    }
     double x = 0;
     switch (op) {
     case TRANSPORT_PRODUCT: x = a * b; break;

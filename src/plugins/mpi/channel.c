@@ -1,5 +1,6 @@
-/* The members of a group meet. MPI's way of meeting blocks, and waits for a dead member for ever, so a thread of its own goes it, while the
- * caller's asks its waiter. Whoever gives up leaves that thread behind; it then ends by itself, or with the process.
+/* The members of a group meet: first in the store, where whoever does not come holds nobody up; then in MPI, whose way blocks, waits for
+ * a dead member for ever and keeps all later groups waiting meanwhile. So a thread of its own goes it, while the caller's asks
+ * its waiter. Whoever gives up leaves that thread behind; it then ends by itself, or with the process.
  * Order of use: channel_connect on all members; messages and calls; channel_disconnect. */
 #include <pthread.h>
 #include <stdio.h>
@@ -130,21 +131,74 @@ milliseconds(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* How long the caller waits, in the store and in MPI together. */
+struct deadline {
+    const struct transport_channel_options *options;
+    struct transport_why                   *why;
+    uint64_t                                begin, most, looks;
+};
+
+/* false: the waiter gave up, or it is too late. */
+static bool
+deadline_pause(struct deadline *deadline)
+{
+    const struct transport_waiter *waiter = deadline->options->waiter;
+    if (!waiter->pause(waiter->context, deadline->looks++))
+        return false;
+    if (milliseconds() - deadline->begin <= deadline->most)
+        return true;
+    snprintf(deadline->why->text, sizeof deadline->why->text, "not all of %d ranks came within %g s", deadline->options->size,
+             (double)deadline->most / 1000);
+    return false;
+}
+
+static void
+key_of(const struct transport_channel_options *options, int rank, char *key, size_t size)
+{
+    snprintf(key, size, "mpi/%s/%d", options->name, rank);
+}
+
+/* Says that this one is there, and waits until all have. */
+static bool
+members_await(struct deadline *deadline)
+{
+    const struct transport_channel_options *options = deadline->options;
+    const struct transport_store           *store   = options->store;
+    char   key[TRANSPORT_WHY];
+    void  *seen  = NULL;
+    size_t count = 0;
+    key_of(options, options->rank, key, sizeof key);
+    if (store == NULL)
+        return true;
+    bool fine = store->set(store->context, key, "1", 1);
+    for (int rank = 0; rank < options->size && fine; rank++) {
+        key_of(options, rank, key, sizeof key);
+        for (int got = 0; (got = store->get(store->context, key, &seen, &count)) != 1;) {
+            if (got == 0 && deadline_pause(deadline))
+                continue;
+            if (got == 0)
+                return false;
+            fine = false;
+            break;
+        }
+        if (fine)
+            free(seen);
+    }
+    if (!fine)
+        snprintf(deadline->why->text, sizeof deadline->why->text, "the store where the ranks meet does not answer");
+    return fine;
+}
+
 /* Whether they have met; if not, why not, unless the waiter gave up. */
 static bool
-meeting_wait(struct meeting *meeting, const struct transport_channel_options *options, struct transport_why *why)
+meeting_await(struct meeting *meeting, struct deadline *deadline)
 {
-    uint64_t begin = milliseconds(), most = options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS;
-    for (uint64_t looks = 0; atomic_load(&meeting->state) == MEETING; looks++) {
-        if (!options->waiter->pause(options->waiter->context, looks))
+    deadline->looks = 0;
+    while (atomic_load(&meeting->state) == MEETING)
+        if (!deadline_pause(deadline))
             return false;
-        if (milliseconds() - begin <= most)
-            continue;
-        snprintf(why->text, sizeof why->text, "not all of %d ranks came within %g s", options->size, (double)most / 1000);
-        return false;
-    }
     if (!meeting->fine)
-        *why = meeting->why;
+        *deadline->why = meeting->why;
     return meeting->fine;
 }
 
@@ -156,20 +210,28 @@ channel_connect(void *data, const struct transport_channel_options *options, str
     struct channel *channel = NULL;
     pthread_t       thread;
     int             expected = MEETING;
+    struct deadline deadline = { .options = options, .why = why, .begin = milliseconds(),
+                                 .most = options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS };
     why->text[0] = '\0';
+    if (meeting != NULL && !members_await(&deadline)) {
+        meeting_free(meeting);
+        return NULL;
+    }
     if (meeting == NULL || pthread_create(&thread, NULL, meeting_run, meeting) != 0) {
         meeting_free(meeting);
         snprintf(why->text, sizeof why->text, "out of memory or threads for meeting the other ranks");
         return NULL;
     }
     pthread_detach(thread);
-    if (meeting_wait(meeting, options, why)) {
+    if (meeting_await(meeting, &deadline)) {
         channel = meeting->channel;
         meeting->channel = NULL;
     } else {
         atomic_store(&mpi->broken, true);
-        if (atomic_compare_exchange_strong(&meeting->state, &expected, LEFT))
+        if (atomic_compare_exchange_strong(&meeting->state, &expected, LEFT)) {
+            atomic_store(&mpi->left_behind, true);
             return NULL;
+        }
     }
     meeting_free(meeting);
     return channel;

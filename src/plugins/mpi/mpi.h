@@ -17,7 +17,9 @@ struct shared;
 struct mpi {
     int         rank, size;
     long        cores;
-    atomic_bool broken;           /* some channel was: nobody waits for the others at the end */
+    atomic_bool broken;           /* some channel was: the others are not waited for long at the end */
+    atomic_bool left_behind;      /* some thread was, while it waits in MPI for somebody who will not come */
+    atomic_bool over;             /* MPI_Finalize is */
 };
 
 /* One message of a collective. */

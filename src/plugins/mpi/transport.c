@@ -1,11 +1,16 @@
-/* The plug-in's table, and who this process is. MPI is started by `place`, once, and ended by `close`, unless a channel was broken:
- * MPI_Finalize waits for all processes, and so for dead ones. */
+/* The plug-in's table, and who this process is. MPI is started by `place`, once, and ended by `close`. MPI_Finalize waits for all
+ * processes, so where a channel was broken it gets a little time only: enough if the others end as well. A process that ends with
+ * status 0 without it makes mpirun print a page and answer 1; one that ends with another status may do without. */
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "plugins/mpi/mpi.h"
+
+enum { LAST_MS = 1500 };
 
 static int
 number_of(const char *variable)
@@ -146,13 +151,39 @@ mpi_open(const struct transport_options *options, struct transport_why *why)
     return mpi;
 }
 
-/* Where a channel was broken, threads may still be inside MPI and use `mpi`: both are left to the end of the process. */
+static void *
+finalize_run(void *data)
+{
+    struct mpi *mpi = data;
+    MPI_Finalize();
+    atomic_store(&mpi->over, true);
+    return NULL;
+}
+
+/* Whoever is still inside MPI then uses `mpi`: it is left to the end of the process. */
+static void
+finalize_hurriedly(struct mpi *mpi)
+{
+    const struct timespec moment = { .tv_nsec = 1000000 };
+    pthread_t             thread;
+    if (pthread_create(&thread, NULL, finalize_run, mpi) != 0)
+        return;
+    pthread_detach(thread);
+    for (int ms = 0; ms < LAST_MS && !atomic_load(&mpi->over); ms++)
+        nanosleep(&moment, NULL);
+}
+
+/* Where somebody was left behind inside MPI, nothing is ended. */
 static void
 mpi_close(void *transport)
 {
     struct mpi *mpi = transport;
-    if (atomic_load(&mpi->broken))
+    if (atomic_load(&mpi->left_behind))
         return;
+    if (atomic_load(&mpi->broken)) {
+        finalize_hurriedly(mpi);
+        return;
+    }
     MPI_Finalize();
     free(mpi);
 }
