@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "c10d/internal.h"
 #include "c10d/job_internal.h"
 #include "c10d/store.h"
 #include "trace/offset.h"
