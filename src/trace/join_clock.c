@@ -2,7 +2,8 @@
  *
  * By collectives: an all-reduce ends on all its ranks at nearly the same moment, so the median of the differences
  * between the ends of those that two traces have in common is the difference of their clocks. By iterations: each
- * part's iteration begins where the last of the parts has ended the one before.
+ * part's iteration begins where the last of the parts has ended the one before. Those of a job by what they
+ * measured.
  *
  * Interface: join_set_clocks, join_time. */
 #include <inttypes.h>
@@ -15,12 +16,24 @@
 
 enum { COMPARED = 4096 };  /* collectives; more would not move the median */
 
+/* Of an event, on its part's own clock. */
+static int64_t
+own_time(const struct trace *trace, size_t seq)
+{
+    uint64_t time = trace_time(trace, seq);
+    return time < INT64_MAX ? (int64_t)time : INT64_MAX;
+}
+
 uint64_t
 join_time(const struct part *part, size_t seq)
 {
     const struct trace_event *event = trace_event(part->trace, seq);
     if (event == NULL)
         return UINT64_MAX;
+    if (part->bends != NULL) {
+        int64_t mended = offsets_mended(part, part->epoch, own_time(part->trace, seq)) + part->start;
+        return mended < 0 ? 0 : (uint64_t)mended;
+    }
     int64_t shift = part->shift;
     for (size_t i = 0; i < part->piece_count && part->pieces[i].iteration <= event->iteration; i++)
         shift = part->pieces[i].shift;
@@ -29,14 +42,6 @@ join_time(const struct part *part, size_t seq)
 }
 
 /* ---- by collectives ---- */
-
-/* Of an event, on its part's own clock. */
-static int64_t
-own_time(const struct trace *trace, size_t seq)
-{
-    uint64_t time = trace_time(trace, seq);
-    return time < INT64_MAX ? (int64_t)time : INT64_MAX;
-}
 
 static bool
 is_collective(const struct trace_kind *kind)
@@ -54,15 +59,16 @@ collective_key(const struct trace_kind *kind, const struct trace_event *event)
 }
 
 static bool
-find_ends(const struct trace *trace, struct map *ends)
+find_ends(const struct part *part, struct map *ends)
 {
+    const struct trace *trace = part->trace;
     for (size_t seq = 0; seq < trace_count(trace) && ends->count < COMPARED; seq++) {
         const struct trace_event *event = trace_event(trace, seq);
         const struct trace_kind  *kind  = trace_kind(trace, event->kind);
         if (event->phase != PHASE_END || !is_collective(kind))
             continue;
         uint64_t key = collective_key(kind, event);
-        if (!map_get(ends, key, NULL) && !map_set(ends, key, (uint64_t)own_time(trace, seq)))
+        if (!map_get(ends, key, NULL) && !map_set(ends, key, (uint64_t)offsets_time(part, own_time(trace, seq))))
             return false;
     }
     return true;
@@ -112,10 +118,10 @@ static bool
 set_by_collectives(struct whole *whole, char *why, size_t why_size)
 {
     struct map first = { 0 };
-    bool       good  = find_ends(whole->parts[0].trace, &first);
+    bool       good  = find_ends(&whole->parts[0], &first);
     for (size_t i = 1; i < whole->part_count && good; i++) {
         struct map ends = { 0 };
-        good = find_ends(whole->parts[i].trace, &ends);
+        good = find_ends(&whole->parts[i], &ends);
         if (good && !median_shift(&first, &ends, &whole->parts[i].shift)) {
             snprintf(why, why_size, "traces 1 and %zu have no collective in common to set their clocks by", i + 1);
             good = false;
@@ -124,6 +130,61 @@ set_by_collectives(struct whole *whole, char *why, size_t why_size)
     }
     map_free(&first);
     move_to_start(whole);
+    return good;
+}
+
+/* ---- a job's ---- */
+
+/* Nothing begins before 0. */
+static void
+set_start(struct whole *whole)
+{
+    int64_t least = 0;
+    for (size_t i = 0; i < whole->part_count; i++) {
+        const struct part *part = &whole->parts[i];
+        size_t             seq  = 0;
+        while (seq < part->ends[0] && !job_has(part, seq))
+            seq++;
+        if (seq == part->ends[0])
+            continue;
+        int64_t time = offsets_mended(part, 0, own_time(part->trace, seq));
+        least        = time < least ? time : least;
+    }
+    for (size_t i = 0; i < whole->part_count; i++)
+        whole->parts[i].start = -least;
+}
+
+/* As far as they have collectives in common with one that was. false: no memory. */
+static bool
+set_unmeasured(struct whole *whole)
+{
+    const struct part *measured = NULL;
+    struct map         first    = { 0 };
+    for (size_t i = 0; i < whole->part_count && measured == NULL; i++)
+        measured = whole->parts[i].mark_count > 0 ? &whole->parts[i] : NULL;
+    bool good = measured == NULL || find_ends(measured, &first);
+    for (size_t i = 0; i < whole->part_count && measured != NULL && good; i++) {
+        struct part *part = &whole->parts[i];
+        struct map   ends = { 0 };
+        if (part->mark_count > 0)
+            continue;
+        job_note(whole, "rank %d's clock was not measured", part->rank);
+        good = find_ends(part, &ends);
+        median_shift(&first, &ends, &part->shift);
+        map_free(&ends);
+    }
+    map_free(&first);
+    return good;
+}
+
+static bool
+set_by_job(struct whole *whole, char *why, size_t why_size)
+{
+    bool good = offsets_find(whole) && set_unmeasured(whole) && arrows_mend(whole);
+    if (good)
+        set_start(whole);
+    else
+        snprintf(why, why_size, "out of memory");
     return good;
 }
 
@@ -186,9 +247,13 @@ set_by_iterations(struct whole *whole, char *why, size_t why_size)
 }
 
 bool
-join_set_clocks(struct whole *whole, enum join_clock clock, char *why, size_t why_size)
+join_set_clocks(struct whole *whole, char *why, size_t why_size)
 {
-    if (clock == JOIN_COLLECTIVE)
-        return set_by_collectives(whole, why, why_size);
-    return clock == JOIN_START || set_by_iterations(whole, why, why_size);
+    switch (whole->wish->clock) {
+    case JOIN_JOB: return !whole->is_job || set_by_job(whole, why, why_size);
+    case JOIN_START: break;
+    case JOIN_COLLECTIVE: return set_by_collectives(whole, why, why_size);
+    case JOIN_ITERATION: return set_by_iterations(whole, why, why_size);
+    }
+    return true;
 }
