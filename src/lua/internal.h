@@ -62,7 +62,7 @@ struct script_object {
 
 /* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */
 enum script_part { SCRIPT_LESSON, SCRIPT_STATE, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES,
-                   SCRIPT_FUTURES, SCRIPT_WORKER, SCRIPT_CREWS, SCRIPT_PARTS };
+                   SCRIPT_FUTURES, SCRIPT_WORKER, SCRIPT_CREWS, SCRIPT_TOGETHER, SCRIPT_PARTS };
 
 struct dead { void *object; void (*drop)(struct task *me, void *object); uint64_t order; };
 
@@ -113,6 +113,11 @@ struct script {
 };
 
 struct script *script_of(lua_State *L);            /* from the state's extra space */
+/* trace.c: from now on rs.trace is asked of all of a job's traces (trace/together.h), which become the script's; and
+ * the job has come to that cut in all of its processes. */
+struct together;
+void           script_show_together(struct script *script, struct together *together);
+void           script_come_to(struct script *script, unsigned cut);
 struct task   *script_task(lua_State *L);          /* the holder; me->line becomes the lesson's line */
 uint32_t       script_line(lua_State *L);          /* of the innermost function of the lesson on the stack; 0: none */
 void           script_count_steps(lua_State *L);      /* charges one turn of the hook; may raise */

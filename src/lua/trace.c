@@ -2,6 +2,8 @@
  * { kind = "dp.scatter.chunk", rank =, device =, iter =, phase =, lane =, bytes = ... }. A stage counts once, by its
  * begin; its arguments are those that it ended with. Ask a stage's arguments after it ended.
  *
+ * In a job it is asked of all its processes' traces: script_show_together, script_come_to.
+ *
  * Interface: lua_open_trace. */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +14,7 @@
 #include "sched/sched.h"
 #include "trace/match.h"
 #include "trace/reader.h"
+#include "trace/together.h"
 #include "trace/writer.h"
 
 enum { FILTER_FIELDS = 12, FILTER_ORDER = 64 };
@@ -50,7 +53,22 @@ drop_trace(struct task *me, void *trace)
     trace_release(trace);
 }
 
-/* Everything recorded so far. */
+/* `own`: this process's, refreshed; NULL: `why`. */
+static void
+check_whole(lua_State *L, const struct trace *own, const char *why)
+{
+    if (own == NULL)
+        raise_error(L, "RuntimeError", "the trace of this run cannot be read: %s", why);
+    if (trace_starved(own))
+        raise_error(L, "MemoryError", "out of memory for the trace");
+    if (trace_gone(own))
+        raise_error(L, "RuntimeError", "the trace of this run cannot be read any more: %s", trace_note(own));
+    if (trace_lost(sched_writer(script_of(L)->sched)) > 0) /* what is not recorded cannot be counted */
+        raise_error(L, "RuntimeError", "the trace of this run is not whole: there was no room for it all, on the disk "
+                    "or in memory");
+}
+
+/* Everything recorded so far in this process. */
 static struct trace *
 live_trace(lua_State *L)
 {
@@ -60,18 +78,63 @@ live_trace(lua_State *L)
     char                 why[256] = "there is none";
     if (trace == NULL && writer != NULL)
         trace = trace_open_live(writer, why, sizeof why);
-    if (trace == NULL)
-        raise_error(L, "RuntimeError", "the trace of this run cannot be read: %s", why);
     script->parts[SCRIPT_TRACE]     = trace;
     script->drop_part[SCRIPT_TRACE] = drop_trace;
-    trace_refresh(trace);
-    if (trace_starved(trace))
-        raise_error(L, "MemoryError", "out of memory for the trace");
-    if (trace_gone(trace))
-        raise_error(L, "RuntimeError", "the trace of this run cannot be read any more: %s", trace_note(trace));
-    if (trace_lost(writer) > 0) /* what is not recorded cannot be counted */
-        raise_error(L, "RuntimeError", "the trace of this run is not whole: there was no room for it all, on the disk "
-                    "or in memory");
+    if (trace != NULL)
+        trace_refresh(trace);
+    check_whole(L, trace, why);
+    return trace;
+}
+
+/* ---- of a job ---- */
+
+static void
+drop_together(struct task *me, void *together)
+{
+    (void)me;
+    together_free(together);
+}
+
+static void
+drop_state(struct task *me, void *state)
+{
+    (void)me;
+    state_free(state);
+}
+
+void
+script_show_together(struct script *script, struct together *together)
+{
+    together_free(script->parts[SCRIPT_TOGETHER]);
+    script->parts[SCRIPT_TOGETHER]     = together;
+    script->drop_part[SCRIPT_TOGETHER] = drop_together;
+}
+
+void
+script_come_to(struct script *script, unsigned cut)
+{
+    if (script->parts[SCRIPT_TOGETHER] != NULL)
+        together_come_to(script->parts[SCRIPT_TOGETHER], cut);
+}
+
+/* What rs.trace is asked of: the run's, or the whole job's. */
+static struct trace *
+trace_of_lesson(lua_State *L)
+{
+    struct script   *script   = script_of(L);
+    struct together *together = script->parts[SCRIPT_TOGETHER];
+    char             why[400] = "";
+    bool             is_new;
+    if (together == NULL)
+        return live_trace(L);
+    check_whole(L, together_own(together, why, sizeof why), why);
+    struct trace *trace = together_trace(together, &is_new, why, sizeof why);
+    if (is_new && script->parts[SCRIPT_STATE] != NULL) { /* folded from the one before */
+        drop_state(script->holder, script->parts[SCRIPT_STATE]);
+        script->parts[SCRIPT_STATE] = NULL;
+    }
+    if (trace == NULL)
+        raise_error(L, "RuntimeError", "the traces of this job cannot be read as one: %s", why);
     return trace;
 }
 
@@ -339,7 +402,7 @@ static int
 l_count(lua_State *L)
 {
     script_task(L);
-    struct trace  *trace  = live_trace(L);
+    struct trace  *trace  = trace_of_lesson(L);
     struct filter *filter = check_filter(L, 2, trace, NULL);
     int64_t        count  = 0;
     for (size_t seq = find_event(trace, filter, 0); seq != SIZE_MAX; seq = find_event(trace, filter, seq + 1))
@@ -352,7 +415,7 @@ static int
 l_events(lua_State *L)
 {
     script_task(L);
-    struct trace  *trace  = live_trace(L);
+    struct trace  *trace  = trace_of_lesson(L);
     struct filter *filter = check_filter(L, 2, trace, NULL);
     int64_t        count  = 0;
     lua_newtable(L);
@@ -377,7 +440,7 @@ static int
 l_first(lua_State *L)
 {
     script_task(L);
-    struct trace  *trace  = live_trace(L);
+    struct trace  *trace  = trace_of_lesson(L);
     struct filter *filter = check_filter(L, 2, trace, NULL);
     return push_event_or_nil(L, trace, find_event(trace, filter, 0));
 }
@@ -386,7 +449,7 @@ static int
 l_last(lua_State *L)
 {
     script_task(L);
-    struct trace  *trace  = live_trace(L);
+    struct trace  *trace  = trace_of_lesson(L);
     struct filter *filter = check_filter(L, 2, trace, NULL);
     for (size_t seq = trace_count(trace); seq > 0; seq--)
         if (filter_holds(trace, filter, seq - 1))
@@ -410,7 +473,7 @@ static int
 l_order(lua_State *L)
 {
     script_task(L);
-    struct trace *trace = live_trace(L);
+    struct trace *trace = trace_of_lesson(L);
     struct event_place  places[FILTER_ORDER];
     bool          as_said = true;
     check_table(L, 2);
@@ -437,7 +500,7 @@ static int
 l_sum(lua_State *L)
 {
     script_task(L);
-    struct trace *trace = live_trace(L);
+    struct trace *trace = trace_of_lesson(L);
     check_table(L, 2);
     const char *name = option_text(L, 2, "arg", "bytes");
     if (!known_argument(trace, name))
@@ -458,7 +521,7 @@ static int
 l_duration(lua_State *L)
 {
     script_task(L);
-    struct trace *trace = live_trace(L);
+    struct trace *trace = trace_of_lesson(L);
     size_t        seq;
     if (lua_type(L, 2) == LUA_TTABLE && lua_getfield(L, 2, "seq") == LUA_TNUMBER &&
         lua_getfield(L, 2, "t") == LUA_TNUMBER)
@@ -480,18 +543,11 @@ static int
 l_seq(lua_State *L)
 {
     script_task(L);
-    lua_pushinteger(L, (int64_t)trace_count(live_trace(L)));
+    lua_pushinteger(L, (int64_t)trace_count(trace_of_lesson(L)));
     return 1;
 }
 
 /* ---- memory ---- */
-
-static void
-drop_state(struct task *me, void *state)
-{
-    (void)me;
-    state_free(state);
-}
 
 /* The state just after event `seq`; kept, so that the next question goes on from there. */
 static struct state *
@@ -534,7 +590,7 @@ l_memory(lua_State *L)
 {
     enum { EVENTS_A_STEP = 2 };
     script_task(L);
-    struct trace *trace  = live_trace(L);
+    struct trace *trace  = trace_of_lesson(L);
     int           device = lua_isnoneornil(L, 2) ? opt_device(L, 2) : check_device(L, 2);
     size_t        count  = trace_count(trace);
     int64_t       seq    = opt_integer(L, 3, (int64_t)count - 1);
@@ -564,7 +620,8 @@ static const struct lua_entry trace_entries[] = {
     { "memory", l_memory, "rs.trace:memory(device, seq)",
       "Bytes of a device after an event (now unless given): allocated, peak, reserved, blocks; and what they are for: "
       "parameters, buffers, gradients, optimizer_state, replicas, activations, inputs, outputs, buckets, other." },
-    { "seq", l_seq, "rs.trace:seq()", "How many events have been recorded so far." },
+    { "seq", l_seq, "rs.trace:seq()",
+      "How many events have been recorded so far; in a job by all its processes, up to where all of them have come." },
 };
 
 void

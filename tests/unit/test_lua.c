@@ -11,9 +11,12 @@
 
 #include "device/device.h"
 #include "hw/cost.h"
+#include "lua/internal.h"
 #include "lua/script.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
+#include "trace/offset.h"
+#include "trace/together.h"
 #include "trace/writer.h"
 
 enum { DEVICES = 4 };
@@ -26,7 +29,33 @@ struct rig {
     struct observer       observer;   /* first of what note() is given */
     _Atomic int           holds;      /* lock.hold spans */
     uint64_t              left;       /* bytes on the CPU when the script is gone */
+    struct trace_writer  *other;      /* of rank 1 of a job, whose rank 0 the run is; NULL: it is no job's */
 };
+
+/* What a trace of rank 0 or 1 of a job of two says of itself, and that it has come to the job's first cut. */
+static void
+be_of_job(struct trace_writer *writer, const char *rank)
+{
+    char text[32];
+    trace_option(writer, JOB_ID, "a job");
+    trace_option(writer, JOB_RANK, rank);
+    trace_option(writer, JOB_SIZE, "2");
+    snprintf(text, sizeof text, "%llu", (unsigned long long)trace_moment(writer).ticks);
+    trace_option(writer, JOB_CUT "1", text);
+}
+
+static void
+show_job(struct task *me, struct script *script, struct trace_writer *other)
+{
+    char        path[40];
+    const char *paths[2] = { NULL, path };
+    snprintf(path, sizeof path, "/proc/self/fd/%d", trace_fd(other));
+    be_of_job(sched_writer(me->sched), "0");
+    struct together *together = together_new(sched_writer(me->sched), 0, paths, 2);
+    assert_non_null(together);
+    script_show_together(script, together);
+    script_come_to(script, 1);
+}
 
 static void
 note(struct observer *self, struct task *me, const struct trace_event *event, uint64_t seq)
@@ -49,6 +78,8 @@ run_rig(struct task *me, void *argument)
     struct script *script = script_new(me, &rig->options);
     if (script == NULL)
         return false;
+    if (rig->other != NULL)
+        show_job(me, script, rig->other);
     bool ok = script_run_text(me, script, "folder/test.lua", text, strlen(text));
     script_free(me, script);
     rig->left = device_memory(me, DEVICE_CPU).allocated;
@@ -92,6 +123,34 @@ holds(const char *text)
         assert_int_equal(error.kind, E_NONE);
         assert_int_equal(rig.left, 0);
     }
+}
+
+static void
+rs_trace_is_asked_of_all_processes_of_a_job(void **state)
+{
+    (void)state;
+    char                       why[256] = "";
+    const struct trace_options traced   = { .clock = CLOCK_MONOTONIC_NS };
+    struct trace_writer       *other    = trace_create(&traced, why, sizeof why);
+    assert_non_null(other);
+    struct trace_buffer     *buffer = trace_buffer_new(other);
+    const struct trace_event event  = { .time = trace_moment(other).ticks, .args = { 0, 40, 0, 0 }, .kind = KIND_comm_hop,
+                                        .lane = trace_lane(other, 1, -1, LANE_HOST, "r1 main"), .phase = PHASE_BEGIN,
+                                        .rank = 1, .device = -1 };
+    assert_true(trace_append(buffer, &event));
+    be_of_job(other, "1");
+    struct rig rig = { .other = other, .text =
+          "assert(rs.trace:count{kind = 'comm.hop', rank = 1} == 1 and rs.trace:sum{kind = 'comm.hop'} == 40) "
+          "assert(rs.trace:memory(-1).allocated == 0) "
+          "local before = rs.trace:seq() local t = rs.ones{4} "
+          "assert(rs.trace:seq() > before and rs.trace:first('comm.hop').seq < before) "
+          "assert(rs.trace:memory(-1).allocated > 0) "
+          "assert(#rs.trace:events('memory.alloc and seq >= ' .. before) == 1)" };
+    struct error error = run_in(EXECUTOR_FREE, &rig);
+    if (error.kind != E_NONE)
+        print_error("%s:%u: %s\n", error_name(error.kind), (unsigned)error.lesson_line, error.message);
+    assert_int_equal(error.kind, E_NONE);
+    trace_close(other);
 }
 
 static void
@@ -361,6 +420,7 @@ int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rs_trace_is_asked_of_all_processes_of_a_job),
         cmocka_unit_test(operators_follow_pytorch),
         cmocka_unit_test(indices_count_from_zero_and_from_the_end),
         cmocka_unit_test(an_error_is_a_table_with_kind_message_and_line),
