@@ -2,7 +2,6 @@
  * they left, what was joined before stays as it is. */
 #include "job_rig.h"
 #include "trace/clock.h"
-#include "trace/together.h"
 
 enum { MS = 1000 * 1000, CASES = 200 };
 
@@ -459,71 +458,6 @@ what_lies_before_a_cut_keeps_its_place_in_every_process(void **state)
     }
 }
 
-/* As rs.trace asks: each process has its own running trace and the others' files. */
-static void
-running_traces_are_asked_together(void **state)
-{
-    (void)state;
-    struct job_rig   rig;
-    struct together *together[3];
-    char             paths[3][40], why[400];
-    const char      *names[3];
-    bool             is_new;
-    rig_new(&rig, 3, 4, 50, 100 * 1000);
-    rig_measure(&rig, JOB_CLOCK_BEGIN, 250 * MS);
-    for (int r = 0; r < 3; r++) {
-        snprintf(paths[r], sizeof paths[r], "/proc/self/fd/%d", trace_fd(rig.ranks[r].writer));
-        names[r] = paths[r];
-    }
-    for (int r = 0; r < 3; r++) {
-        together[r] = together_new(rig.ranks[r].writer, r, names, 3);
-        assert_non_null(together[r]);
-        say(&rig, r, 300 * MS);
-    }
-    rig_write(&rig);
-    for (int r = 0; r < 3; r++)
-        assert_int_equal(trace_count(together_trace(together[r], &is_new, why, sizeof why)), 1);
-    play(&rig, 30, 310 * MS, 20 * MS);
-    rig_cut(&rig, 1, 400 * MS);
-    rig_write(&rig);
-    for (int r = 0; r < 3; r++) {
-        together_come_to(together[r], 1);
-        struct trace *whole = together_trace(together[r], &is_new, why, sizeof why);
-        assert_true(is_new);
-        assert_int_equal(trace_count(whole), 1 + 4 * 30);
-        assert_int_equal(forward_arrows(whole), 30);
-        assert_ptr_equal(together_trace(together[r], &is_new, why, sizeof why), whole);
-        assert_false(is_new);
-        say(&rig, r, 410 * MS);
-    }
-    play(&rig, 1, 420 * MS, MS); /* the next world has begun for some */
-    rig_write(&rig);
-    for (int r = 0; r < 3; r++)
-        assert_int_equal(count_kind(together_trace(together[r], &is_new, why, sizeof why), "lesson.say"), 2);
-    for (int r = 0; r < 3; r++)
-        together_free(together[r]);
-    rig_free(&rig);
-}
-
-static void
-a_rank_whose_trace_is_elsewhere_is_missing(void **state)
-{
-    (void)state;
-    struct job_rig    rig;
-    const char *const names[] = { NULL, "/tmp/there-is-no-such-file.trace", NULL };
-    char              why[400];
-    bool              is_new;
-    rig_new(&rig, 3, 4, 0, 1000);
-    say(&rig, 0, 300 * MS);
-    rig_write(&rig);
-    struct together *together = together_new(rig.ranks[0].writer, 0, names, 3);
-    struct trace    *whole    = together_trace(together, &is_new, why, sizeof why);
-    assert_int_equal(trace_count(whole), 1);
-    assert_string_equal(trace_option_of(whole, JOIN_NOTE), "2 of 3 ranks' traces are not there, rank 1's the first");
-    together_free(together);
-    rig_free(&rig);
-}
-
 int
 main(void)
 {
@@ -543,8 +477,6 @@ main(void)
         cmocka_unit_test(nonsense_about_clocks_ends_no_join),
         cmocka_unit_test(times_of_free_runs_are_kept),
         cmocka_unit_test(what_lies_before_a_cut_keeps_its_place_in_every_process),
-        cmocka_unit_test(running_traces_are_asked_together),
-        cmocka_unit_test(a_rank_whose_trace_is_elsewhere_is_missing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
