@@ -17,7 +17,7 @@
 #include <unistd.h>
 #include "play.h"
 
-enum { GUARD_S = 120, AFTER_KEY_MS = 200 };
+enum { GUARD_S = 60, AFTER_KEY_MS = 200 };
 
 const struct part play_parts[] = {
     { "all_reduce",     "all_reduce folds every dtype with every op", part_all_reduce, 1, false },

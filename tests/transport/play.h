@@ -37,12 +37,13 @@ struct play {
 
 /* A channel and the number of its next call. */
 struct line {
-    struct play *play;
-    void        *channel;
-    int          ranks[64];
-    int          size, rank;
-    uint64_t     number;
-    char         name[64];
+    struct play     *play;
+    struct patience *patience;             /* of the thread that has it */
+    void            *channel;
+    int              ranks[64];
+    int              size, rank;
+    uint64_t         number;
+    char             name[64];
 };
 
 struct part {
@@ -86,7 +87,7 @@ bool        dtype_takes(enum transport_dtype d, enum transport_reduce op);
 double      number_get(enum transport_dtype d, const void *at, size_t i);
 void        number_put(enum transport_dtype d, void *at, size_t i, double x);
 double      number_fold(enum transport_dtype d, enum transport_reduce op, double a, double b);
-double      number_of(int rank, size_t i);             /* 1, 2 or 3: what rank `rank` holds at i */
+double      number_of(enum transport_dtype d, int rank, size_t i);   /* 1, 2 or 3, of bool 0 or 1: what `rank` holds at i */
 void        play_reduce(const struct transport_call *call, void *into, const void *from, size_t bytes);
 
 /* Memory with a rim that must stay as it is. */

@@ -10,9 +10,9 @@ enum { SIZES = 5, BIG = 4, DTYPES = TRANSPORT_I8 + 1, REDUCES = TRANSPORT_BXOR +
 static double
 folded(const struct line *l, enum transport_dtype d, enum transport_reduce op, size_t i)
 {
-    double x = d == TRANSPORT_BOOL ? 1 : number_of(0, i);
+    double x = number_of(d, 0, i);
     for (int r = 1; r < l->size; r++)
-        x = number_fold(d, op, x, number_of(r, i));
+        x = number_fold(d, op, x, number_of(d, r, i));
     return x;
 }
 

@@ -10,7 +10,7 @@
 bool
 line_open(struct line *l, struct play *p, const char *name, const int *ranks, int size, struct patience *w)
 {
-    *l = (struct line){ .play = p, .size = size, .rank = -1 };
+    *l = (struct line){ .play = p, .patience = w, .size = size, .rank = -1 };
     snprintf(l->name, sizeof l->name, "%s/%s", p->part, name);
     for (int i = 0; i < size; i++) {
         l->ranks[i] = ranks[i];
@@ -74,7 +74,7 @@ line_send(struct line *l, int peer, uint32_t tag, const void *data, size_t bytes
 {
     struct transport_request r = { .peer = -7 };
     if (!l->play->transport->send(l->channel, peer, tag, data, bytes, &r) ||
-        line_wait(l, &r, &l->play->patience) != TRANSPORT_DONE)
+        line_wait(l, &r, l->patience) != TRANSPORT_DONE)
         play_wrong(l->play, "sending %zu bytes with tag %u to %d: %s", bytes, tag, peer, r.why.text);
 }
 
@@ -84,7 +84,7 @@ line_recv(struct line *l, int peer, uint32_t tag, void *data, size_t room, size_
 {
     struct transport_request r = { 0 };
     if (!l->play->transport->recv(l->channel, peer, tag, data, room, &r) ||
-        line_wait(l, &r, &l->play->patience) != TRANSPORT_DONE)
+        line_wait(l, &r, l->patience) != TRANSPORT_DONE)
         play_wrong(l->play, "receiving %zu bytes with tag %u from %d: %s", bytes, tag, peer, r.why.text);
     else if (r.bytes != bytes)
         play_wrong(l->play, "with tag %u from %d came %zu bytes, not %zu", tag, peer, r.bytes, bytes);
@@ -196,9 +196,10 @@ number_fold(enum transport_dtype d, enum transport_reduce op, double a, double b
 }
 
 double
-number_of(int rank, size_t i)
+number_of(enum transport_dtype d, int rank, size_t i)
 {
-    return (double)(((size_t)rank * 2 + i) % 3 + 1);
+    double x = (double)(((size_t)rank * 2 + i) % 3 + 1);
+    return d == TRANSPORT_BOOL ? x != 2 : x;
 }
 
 void
@@ -234,7 +235,7 @@ void
 room_fill(struct transport_span s, enum transport_dtype d, int rank, size_t first)
 {
     for (size_t i = 0; i < s.bytes / dtype_size(d); i++)
-        number_put(d, s.data, i, number_of(rank, first + i));
+        number_put(d, s.data, i, number_of(d, rank, first + i));
 }
 
 void
@@ -252,7 +253,7 @@ bool
 room_holds(struct play *p, struct transport_span s, enum transport_dtype d, int rank, size_t first)
 {
     for (size_t i = 0; i < s.bytes / dtype_size(d); i++) {
-        double want = d == TRANSPORT_BOOL ? 1 : number_of(rank, first + i);
+        double want = number_of(d, rank, first + i);
         if (number_get(d, s.data, i) != want) {
             play_wrong(p, "%s: element %zu of rank %d's is %g, not %g", p->at, i, rank, number_get(d, s.data, i), want);
             return false;

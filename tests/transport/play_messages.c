@@ -58,7 +58,7 @@ flight_recv(struct line *l, struct flight *f, int peer, uint32_t tag, size_t roo
 static void
 flight_end(struct line *l, struct flight *f)
 {
-    if (line_wait(l, &f->request, &l->play->patience) != TRANSPORT_DONE)
+    if (line_wait(l, &f->request, l->patience) != TRANSPORT_DONE)
         play_wrong(l->play, "%s: %s", l->play->at, f->request.why.text);
 }
 
@@ -258,7 +258,7 @@ busy_round(struct line *l, struct patience *w, int round)
         for (size_t i = 0; i < n; i++) {
             double want = 0;
             for (int r = 0; r < l->size; r++)
-                want += number_of(r, i);
+                want += number_of(TRANSPORT_F32, r, i);
             if (number_get(TRANSPORT_F32, call.span.data, i) != want) {
                 play_wrong(l->play, "%s, round %d: element %zu is wrong", l->name, round, i);
                 break;
