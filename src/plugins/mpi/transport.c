@@ -41,12 +41,14 @@ find_strange_launcher(struct transport_why *why)
                  "use Open MPI's mpirun (Debian: mpirun.openmpi)", size);
 }
 
-/* Where a process may copy out of another's memory by a system call, Open MPI 4.1 writes a message that is longer than its room behind
- * the room; and containers forbid the call, which it then tells in many lines. Without it messages are as fast. */
+/* Open MPI 4.1 writes a message that is longer than its room behind the room, where it moves bytes straight from one process's
+ * memory into another's: between processes of one machine by a system call (which containers forbid, as it then tells in many
+ * lines), over TCP by "put". Without both it is right, and as fast where the network is the limit. Who sets them has his way. */
 static void
 choose_settings(void)
 {
     (void)setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", false);
+    (void)setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", false);
 }
 
 /* Open MPI's own plug-ins look for its symbols in the whole process. Where this one was opened for itself alone, they would not
