@@ -60,7 +60,7 @@ my $devices = ringside('devices');
 is($devices->{status}, 0, 'devices ends with status 0');
 like($devices->{out}, qr/^host /m,      'devices names the host');
 like($devices->{out}, qr/\bclassroom\b/, 'devices lists the hardware presets');
-like($devices->{out}, qr/^  $_ /m, "devices says what is missing for $_") for qw(cuda nccl mpi gloo);
+like($devices->{out}, qr/^  $_ /m, "devices tells of $_") for qw(cuda nccl mpi gloo);
 
 # Every command that the README shows exists, with every option that it shows.
 my $readme = slurp('README.md');

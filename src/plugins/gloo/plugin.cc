@@ -159,7 +159,7 @@ gloo_cancel(void *channel, transport_request *request)
 
 extern "C" __attribute__((visibility("default"))) const transport ringside_transport_1;
 const transport ringside_transport_1 = {
-    TRANSPORT_ABI, "gloo", VERSION_OF(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH),
+    TRANSPORT_ABI, "gloo", "Gloo " VERSION_OF(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH),
     gloo_place, nullptr, gloo_open, gloo_close, gloo_connect, gloo_disconnect, gloo_has, gloo_run,
     gloo_send, gloo_recv, gloo_test, gloo_cancel,
 };
