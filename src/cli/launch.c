@@ -46,6 +46,7 @@ struct launch {
     int64_t             due;           /* of the next pressure, ms */
     int                 by;            /* the signal that has stopped the job; 0: none */
     int64_t             by_at;
+    bool                hurries;       /* it was stopped twice */
     int64_t             leaves_at;     /* all here have ended: how long the store stays for other machines; 0: it need not */
     bool                told;          /* what was held is out, and nothing is held any more */
 };
@@ -112,7 +113,8 @@ static void
 hear_stop(struct launch *launch, int number, bool from_terminal)
 {
     if (launch->by > 0) {
-        if (now_ms() - launch->by_at >= AGAIN_MS)
+        launch->hurries = launch->hurries || now_ms() - launch->by_at >= AGAIN_MS;
+        if (launch->hurries)
             press(launch, PRESS_KILL);
         return;
     }
@@ -260,14 +262,16 @@ press_the_late(struct launch *launch)
 static int
 patience(const struct launch *launch)
 {
-    int64_t left = -1, late = launch->by_at + (int64_t)launch->plan.grace_ms;
-    if (launch->alive > 0 && launch->pressure != PRESS_NONE)
+    int64_t left = 0;
+    if (launch->alive > 0 && launch->pressure == PRESS_NONE)
+        return -1;
+    if (launch->alive > 0)
         left = launch->due - now_ms();
-    else if (launch->alive == 0 && launch->leaves_at > 0)
+    else if (launch->leaves_at > 0)
         left = LOOK_MS;
-    else if (launch->alive == 0 && launch->by > 0)
-        left = late - now_ms();
-    else
+    else if (launch->by > 0 && !launch->hurries)
+        left = launch->by_at + (int64_t)launch->plan.grace_ms - now_ms();
+    else if (!launch->hurries && (sink_waits(&launch->out) || sink_waits(&launch->err)))
         return -1;
     return left <= 0 ? 0 : left < INT_MAX ? (int)left : INT_MAX;
 }
@@ -320,7 +324,7 @@ static bool
 waits_for_reader(const struct launch *launch)
 {
     bool late = launch->by > 0 && now_ms() - launch->by_at >= (int64_t)launch->plan.grace_ms;
-    return (sink_waits(&launch->out) || sink_waits(&launch->err)) && launch->pressure != PRESS_KILL && !late;
+    return (sink_waits(&launch->out) || sink_waits(&launch->err)) && !launch->hurries && !late;
 }
 
 /* Ranks on other machines still need the store: until they have left it. */
@@ -348,10 +352,10 @@ watch_over(struct launch *launch)
         take_news(launch);
     }
     launch->leaves_at = 0;
-    while (waits_for_reader(launch)) {
+    do {
         wait_for_news(launch);
         take_news(launch);
-    }
+    } while (waits_for_reader(launch));
 }
 
 /* ---- begin and end ---- */
