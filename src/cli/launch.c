@@ -1,5 +1,5 @@
-/* ringside launch: a lesson in many processes, one a rank, as torchrun does. Starts them, serves the store in which they meet,
- * gives out what they say, and sees to it that all end when one does.
+/* ringside launch: a lesson in many processes, one a rank, as torchrun does. Starts them, serves the store in which
+ * they meet, gives out what they say, and sees to it that all end when one does.
  *
  * Interface: cli_launch. */
 #include <errno.h>
@@ -24,6 +24,7 @@
 #include "cli/launch_start.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/watch.h"
 
 /* What was asked of those that still run. */
 enum pressure { PRESS_NONE, PRESS_GRACE, PRESS_TERM /* SIGTERM */, PRESS_KILL };
@@ -47,7 +48,7 @@ struct launch {
     int                 by;            /* the signal that has stopped the job; 0: none */
     int64_t             by_at;
     bool                hurries;       /* it was stopped twice */
-    int64_t             leaves_at;     /* all here have ended: how long the store stays for other machines; 0: it need not */
+    int64_t             leaves_at;     /* all here have ended: how long the store stays for others; 0: not */
     bool                told;          /* what was held is out, and nothing is held any more */
 };
 
@@ -61,14 +62,6 @@ now_ms(void)
 
 /* ---- signals ---- */
 
-static void
-add_unless_ignored(sigset_t *signals, int number)
-{
-    struct sigaction action;
-    if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
-        sigaddset(signals, number);
-}
-
 static bool
 open_signals(struct launch *launch)
 {
@@ -76,9 +69,9 @@ open_signals(struct launch *launch)
     sigset_t         signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
-    add_unless_ignored(&signals, SIGINT);
-    add_unless_ignored(&signals, SIGTERM);
-    add_unless_ignored(&signals, SIGHUP);
+    watch_add_signal(&signals, SIGINT);
+    watch_add_signal(&signals, SIGTERM);
+    watch_add_signal(&signals, SIGHUP);
     launch->inheritance.parent     = getpid();
     launch->inheritance.pipe_kills = sigaction(SIGPIPE, NULL, &pipe) == 0 && pipe.sa_handler == SIG_DFL;
     signal(SIGPIPE, SIG_IGN);
@@ -107,8 +100,8 @@ press(struct launch *launch, enum pressure pressure)
         signal_all(launch, SIGKILL);
 }
 
-/* One that the terminal sends has reached everybody; who sends one to the launcher alone means everybody. A second one kills; one
- * that comes at once is the first again, sent to the process and to its group. */
+/* One that the terminal sends has reached everybody; who sends one to the launcher alone means everybody. A second one
+ * kills; one that comes at once is the first again, sent to the process and to its group. */
 static void
 hear_stop(struct launch *launch, int number, bool from_terminal)
 {

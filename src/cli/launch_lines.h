@@ -1,5 +1,5 @@
-/* What processes say, a line at a time: read from their pipes, put behind their rank, given out where there is room. Nobody
- * blocks: who is read to does not hold up who watches over the processes.
+/* What processes say, a line at a time: read from their pipes, put behind their rank, given out where there is room.
+ * Nobody blocks: who is read to does not hold up who watches over the processes.
  * Order of use: stream_read when poll says so, stream_finish at its end; sink_write when poll says so. */
 #ifndef CLI_LAUNCH_LINES_H
 #define CLI_LAUNCH_LINES_H

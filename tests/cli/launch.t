@@ -448,10 +448,12 @@ for my $signal (qw(INT TERM HUP)) {
 
 # ---- places ----
 
-{
+sub free_port {
     my $listener = IO::Socket::INET->new(Listen => 1, LocalAddr => '127.0.0.1', ReuseAddr => 1) or die "listen: $!";
-    my $port     = $listener->sockport;
-    close $listener;
+    return $listener->sockport;
+}
+{
+    my $port = free_port();
     my $first = start('--nproc', 2, '--master-port', $port, $stuck);
     my @pids  = pids_of($first, 2);
     refused('two launches on one port: the second is told so', ringside('launch', '--nproc', 2, '--master-port', $port, $stuck), 2,
@@ -461,6 +463,26 @@ for my $signal (qw(INT TERM HUP)) {
     finish($first);
     like(launch('--rdzv-endpoint', "localhost:$port", program_of('where', 'print(env "MASTER_ADDR", env "MASTER_PORT")'))->{out},
          qr/^localhost\t$port$/, 'then the port is free again');
+}
+{
+    my @place = ('--nnodes', 2, '--master-addr', '127.0.0.1', '--master-port', free_port());
+    my $later = program_of('later', <<"LUA");
+if rank == 0 then wait_for "$dir/later.1" print "rank 0 goes" return end
+local dist  = require "ringside".distributed
+local store = dist.TCPStore(env "MASTER_ADDR", tonumber(env "MASTER_PORT"), -1, false)
+store:set("early", "1")
+touch "$dir/later.1"
+wait_for "$dir/later.go"
+store:set("late", "2")
+print("rank 1 has " .. store:get "late")
+LUA
+    my $first  = start(@place, '--node-rank', 0, $later);
+    my $second = start(@place, '--node-rank', 1, $later);
+    is(next_line($first), "rank 0 goes\n", 'the first machine is done');
+    spill("$dir/later.go", '');
+    my $run = finish($second);
+    is($run->{out} . $run->{err}, "rank 1 has 2\n", 'its store stays until the others have left it');
+    is(finish($first)->{status}, 0, 'then it ends, too');
 }
 SKIP: {
     skip 'no IPv6 here', 1 if !-e '/proc/net/if_inet6' || !grep { /^0{31}1/ } split /\n/, slurp('/proc/net/if_inet6');
