@@ -303,6 +303,8 @@ take_news(struct launch *launch)
         if (launch->polls[4 + 2 * i].revents != 0)
             read_err(launch, &launch->workers[i]);
     }
+    sink_mend(&launch->out);
+    sink_mend(&launch->err);
     if (launch->polls[1].revents != 0)
         sink_write(&launch->out);
     if (launch->polls[2].revents != 0)

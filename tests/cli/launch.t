@@ -282,8 +282,8 @@ ends_with('one that is killed is named, with what it was in', launch(qw(--nproc 
 if rank == 2 then call("all_reduce #8", 13, true) die "KILL" end
 LUA
     qr/^ringside launch: rank 2 was killed by signal 9 \(Killed\) in all_reduce #8 \(line 13\); ranks 0, 1 ended without an error$/);
-ends_with('or had been in last', launch(program_of('segv', 'call("barrier #1 of group 2", 4, false) die "SEGV"')), 3,
-    qr/^ringside launch: rank 0 was killed by signal 11 \(Segmentation fault\) after barrier #1 of group 2 \(line 4\)$/);
+ends_with('or had been in last', launch(program_of('aborts', 'call("barrier #1 of group 2", 4, false) die "ABRT"')), 3,
+    qr/^ringside launch: rank 0 was killed by signal 6 \(Aborted\) after barrier #1 of group 2 \(line 4\)$/);
 ends_with('one that ends with a status gives it to the job', launch(qw(--nproc 2), program_of('status', <<'LUA')), 7,
 if rank == 1 then os.exit(7) end
 LUA
