@@ -334,7 +334,6 @@ if rank == 1 then
   die "KILL"
 end
 wait_for "$dir/killed.1"
-sleep "0.4"
 fail(os.time() * 1000000000 + 2000000000, 6, "RuntimeError")
 err("rank 0: rank 1 was killed\\n")
 os.exit(3)
@@ -380,7 +379,10 @@ my $stuck = program_of('stuck', <<'LUA');
 local file = assert(io.open "/proc/self/stat")
 say("pid ", file:read "n", "\n")
 file:close()
-if rank == 0 and ... == "dies" then sleep "0.2" os.exit(9) end
+if ... == "dies" then
+  touch(env "MINE" .. rank)
+  if rank == 0 then wait_for(env "MINE" .. 1) wait_for(env "MINE" .. 2) os.exit(9) end
+end
 if rank == 1 and ... == "stops" then die "STOP" end
 for _ = 1, 2000 do sleep "0.05" end
 LUA
@@ -391,6 +393,7 @@ sub pids_of {
     return @pids;
 }
 {
+    local $ENV{MINE} = "$dir/dies.";
     my $run  = start(qw(--nproc 3 --grace 0.1), $stuck, '--', 'dies');
     my @pids = pids_of($run, 3);
     ends_with('who does not end in time is ended', finish($run), 9,
@@ -437,8 +440,7 @@ for my $signal (qw(INT TERM HUP)) {
 }
 {
     my $run  = start(qw(--nproc 2 --grace 0.2), program_of('talks', 'while true do say(("x"):rep(1000), "\n") end'));
-    my $read = next_line($run);
-    sleep 0.2;      # it may meanwhile fill the pipe that nobody reads, or not
+    next_line($run);    # more of it fills the pipe, which nobody reads from here on
     kill 'TERM', $run->{pid};
     my $end  = time + $patience;
     my $done = 0;
