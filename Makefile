@@ -10,6 +10,9 @@ OUT   := build/$(BUILD)
 ifeq ($(origin CC),default)
 CC    := gcc
 endif
+ifeq ($(origin CXX),default)
+CXX   := $(if $(findstring clang,$(CC)),clang++,g++)
+endif
 PREFIX  ?= /usr/local
 SYSTEM  := $(shell uname -s)
 
@@ -57,13 +60,14 @@ READ_C  := $(filter $(READING:%=src/%/%),$(LIB_C))
 VIEW_C  := $(sort $(wildcard trace_viewer/*.c))
 TEST_C  := $(sort $(wildcard tests/unit/test_*.c))
 TESTS   := $(TEST_C:tests/unit/%.c=$(OUT)/%.t)
+PLAY_C  := $(sort $(wildcard tests/transport/*.c))
 FUZZ_C  := $(sort $(wildcard tests/fuzz/*.c))
 FUZZERS := $(patsubst tests/fuzz/fuzz_%.c,$(OUT)/fuzz_%,$(filter tests/fuzz/fuzz_%,$(FUZZ_C)))
 TEXT    := $(if $(wildcard src/stages.def),$(OUT)/gen/stage_text.c)
 obj      = $(patsubst %.S,$(OUT)/obj/%.S.o,$(patsubst %.c,$(OUT)/obj/%.o,$(1)))
 LIB_O   := $(call obj,$(LIB_C) $(LIB_S)) $(TEXT:.c=.o)
 READ_O  := $(call obj,$(READ_C))
-ALL_O   := $(LIB_O) $(call obj,$(CLI_C) $(VIEW_C) $(TEST_C) $(FUZZ_C))
+ALL_O    = $(LIB_O) $(call obj,$(CLI_C) $(VIEW_C) $(TEST_C) $(FUZZ_C) $(PLAY_C) $(MPI_C)) $(GLOO_O)
 
 .PHONY: all test tests fuzz fuzzers install clean help FORCE
 .DELETE_ON_ERROR:
@@ -94,6 +98,42 @@ endif
 $(OUT)/allocations.so: src/plugins/allocations.c $(OUT)/flags
 	$(CC) -std=gnu11 $(WARN) -O2 $(CFLAGS) -shared -fPIC -o $@ $<
 
+# Plug-ins between processes, each built where its toolkit is: Gloo's headers and a C++ compiler; Open MPI's mpicc, MPICH's
+# has another ABI. They export one symbol. Gloo's headers ask for one that its packages forget: it is looked for last.
+ifneq ($(BUILD),fuzz)
+GLOO_C  := $(if $(shell echo '__has_include(<gloo/transport/tcp/device.h>)' | $(CXX) -E -P -x c++ - 2>/dev/null | grep 1),\
+             $(sort $(wildcard src/plugins/gloo/*.cc)))
+MPICC   := $(shell for m in mpicc.openmpi mpicc; do $$m --showme:version 2>/dev/null | grep -q 'Open MPI' && echo $$m && break; done)
+MPI_C   := $(if $(MPICC),$(sort $(wildcard src/plugins/mpi/*.c)))
+endif
+WARN_CXX := -Wall -Wextra -Wshadow -Wnon-virtual-dtor -Wvla -Wundef -Wpointer-arith -Wwrite-strings -Wno-unknown-warning-option -Werror
+FIT_SO   := -fPIC -fvisibility=hidden
+COMPILE_CXX = $(CXX) -std=c++17 $(filter-out -std=% -fPIE,$(BASE)) $(FIT_SO) $(WARN_CXX) $(OPT) $(CFLAGS) $(CPPFLAGS) \
+              -idirafter src/plugins/gloo/compat
+COMPILE_MPI = $(CC) $(filter-out -fPIE,$(BASE)) $(FIT_SO) $(WARN) $(OPT) $(CFLAGS) $(CPPFLAGS) \
+              $(patsubst -I%,-isystem %,$(shell $(MPICC) --showme:compile))
+LINK_SO     = $(OPT) $(CFLAGS) -shared $(filter-out -pie,$(LINK)) -Wl,--version-script=src/plugins/one_symbol.map $(LDFLAGS)
+GLOO_O     := $(GLOO_C:%.cc=$(OUT)/obj/%.o)
+PLUGINS    := $(if $(GLOO_C),$(OUT)/gloo.so) $(if $(MPI_C),$(OUT)/mpi.so)
+all: $(PLUGINS)
+$(OUT)/gloo.so: $(GLOO_O) src/plugins/one_symbol.map
+	$(CXX) $(LINK_SO) -o $@ $(GLOO_O) -lgloo -lpthread
+$(OUT)/mpi.so: $(call obj,$(MPI_C)) src/plugins/one_symbol.map
+	$(CC) $(LINK_SO) -o $@ $(call obj,$(MPI_C)) $(shell $(MPICC) --showme:link) -lpthread
+$(OUT)/obj/src/plugins/gloo/%.o: src/plugins/gloo/%.cc $(OUT)/plugin_flags
+	@mkdir -p $(@D)
+	$(COMPILE_CXX) -MMD -MP -c -o $@ $<
+$(OUT)/obj/src/plugins/mpi/%.o: src/plugins/mpi/%.c $(OUT)/plugin_flags
+	@mkdir -p $(@D)
+	$(COMPILE_MPI) -MMD -MP -c -o $@ $<
+$(OUT)/plugin_flags: FORCE
+	@mkdir -p $(@D); echo "$(COMPILE_CXX) $(if $(MPI_C),$(COMPILE_MPI))" > $@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+
+# Plays plug-ins between processes, without the engine.
+$(OUT)/play: $(call obj,$(PLAY_C))
+	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ -lpthread -lm -ldl
+
 # The viewer's own tests, tests/unit/test_view*.c, bring its objects, all but the one with main.
 $(OUT)/%.t: $(OUT)/obj/tests/unit/%.o $(OUT)/libringside.a
 	$(CC) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $^ -lcmocka $(PKG_LIBS) $(LDLIBS)
@@ -105,7 +145,7 @@ $(OUT)/test_view%.t: $(OUT)/obj/tests/unit/test_view%.o $(call obj,$(filter-out 
 # The towers do not go into one program: the reader's fuzzer draws, the others run.
 FUZZ_LINK := $(if $(filter fuzz,$(BUILD)),-fsanitize=fuzzer)
 FUZZ_ALL  := $(filter-out tests/fuzz/fuzz_% tests/fuzz/run.c $(if $(FUZZ_LINK),tests/fuzz/plain.c),$(FUZZ_C))
-FUZZ_RUN  := tests/fuzz/run.c $(filter src/cli/session% src/cli/message% src/cli/options%,$(CLI_C))
+FUZZ_RUN  := tests/fuzz/run.c $(filter src/cli/session% src/cli/message% src/cli/options% src/cli/job_start%,$(CLI_C))
 $(OUT)/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(call obj,$(FUZZ_ALL) $(FUZZ_RUN)) $(OUT)/libringside.a
 	$(CC) $(OPT) $(CFLAGS) $(FUZZ_LINK) $(LINK) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) $(LDLIBS)
 $(OUT)/fuzz_trace: $(OUT)/obj/tests/fuzz/fuzz_trace.o $(call obj,$(FUZZ_ALL) $(filter-out %/main.c,$(VIEW_C))) \
@@ -140,7 +180,7 @@ $(OUT)/sources: FORCE
 
 -include $(wildcard $(ALL_O:.o=.d))
 
-tests: all $(TESTS) $(FUZZERS)
+tests: all $(TESTS) $(FUZZERS) $(OUT)/play
 fuzzers: $(FUZZERS) $(OUT)/ringside
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
@@ -155,6 +195,7 @@ test: tests
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/ringside/lessons
 	install -m 755 $(OUT)/ringside $(OUT)/trace_viewer $(DESTDIR)$(PREFIX)/bin
+	$(if $(strip $(PLUGINS)),install -d $(DESTDIR)$(PREFIX)/lib/ringside && install -m 755 $(PLUGINS) $(DESTDIR)$(PREFIX)/lib/ringside)
 	cp -R lessons/. $(DESTDIR)$(PREFIX)/share/ringside/lessons
 clean:
 	rm -rf build

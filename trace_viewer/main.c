@@ -146,7 +146,7 @@ parse_colours(const char *text, struct options *options)
 static bool
 parse_clock(const char *text, enum join_clock *clock)
 {
-    static const char *const names[] = { "start", "collective", "iteration" };
+    static const char *const names[] = { "job", "start", "collective", "iteration" };
     for (size_t i = 0; i < countof(names); i++)
         if (strcmp(text, names[i]) == 0) {
             *clock = (enum join_clock)i;

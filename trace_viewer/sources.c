@@ -90,7 +90,7 @@ sources_open(const struct sources *sources, char *why, size_t why_size)
         good = is_folder(sources->paths[i]) ? open_folder(opened, sources->paths[i], why, why_size)
                                             : open_one(opened, sources->paths[i], why, why_size);
     if (good)
-        trace = trace_join(opened->parts, opened->count, sources->clock, why, why_size);
+        trace = trace_join(opened->parts, opened->count, &(struct join_wish){ .clock = sources->clock }, why, why_size);
     for (size_t i = 0; opened != NULL && i < opened->count; i++) {
         trace_release(opened->parts[i].trace);
         free(opened->names[i]);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/local.h"
+#include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
 
@@ -83,6 +84,8 @@ algorithm_chosen(struct task *me, const struct collective *call)
 {
     const char *name     = call->options.algorithm;
     bool        forwards = call->options.ring_forwards;
+    if (name == NULL && remote_takes(call))
+        return &algorithm_transport;
     if (name == NULL)
         return sched_is_stepped(me->sched) || forwards || by_messages(call) ? &algorithm_ring : &algorithm_direct;
     if (forwards && strcmp(name, "ring") != 0)

@@ -2,6 +2,7 @@
  * receives from the one s before it, so no two messages of a step share a link or an end. Empty messages travel too:
  * they show that both ends agree on it. PyTorch: gloo's alltoall. */
 #include "c10d/local.h"
+#include "c10d/remote.h"
 #include "sched/stage.h"
 
 static bool
@@ -10,6 +11,15 @@ all_to_all_received(struct task *me, struct hop *hop)
     struct tensor *tensor = hop->context;
     tensor_bump(tensor);
     tensor_tell(me, tensor);
+    return true;
+}
+
+/* By the transport, all at once. */
+static bool
+received_all(struct task *me, const struct collective *call)
+{
+    for (int i = 1; i < call->ranks; i++)
+        (void)all_to_all_received(me, &(struct hop){ .context = call->outputs[(call->rank + i) % call->ranks] });
     return true;
 }
 
@@ -38,6 +48,8 @@ local_all_to_all(struct task *me, const struct collective *call)
             return false;
     tensor_paste(me, call->outputs[call->rank], call->inputs[call->rank]);
     tensor_bump(call->outputs[call->rank]);
+    if (remote_takes(call))
+        return remote_run(me, call) && received_all(me, call);
     for (int step = 1; step < call->ranks; step++)
         if (!all_to_all_step(me, call, step))
             return false;

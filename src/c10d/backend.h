@@ -14,7 +14,7 @@
 #include "c10d/group.h"
 #include "sched/sched.h"
 
-struct event; struct inbox; struct repeat; struct task; struct tensor; struct work;
+struct store; struct event; struct inbox; struct repeat; struct task; struct tensor; struct work;
 
 enum operation {
     OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_REDUCE, OPERATION_ALL_GATHER, OPERATION_GATHER,
@@ -65,6 +65,8 @@ struct post {
     uint64_t       recorded;             /* its number in the group's recorder; 0: it is not there */
     uint32_t       version;              /* is_later: the tensor's, when it was posted */
     char           detail[72];           /* of its wait, for people: what is not as usual, "tag 7 of group 2" */
+    struct transport_request *request;   /* remote_post.c's: between processes; NULL: between tasks */
+    bool           is_over;              /* of it */
     /* The back-end's own, zero before `post`: here, so that a post needs no memory. As `local` uses them: */
     struct inbox  *inbox;
     struct post   *next, *before, *mate;
@@ -78,7 +80,18 @@ struct post {
     char           why[240];             /* and what it was; refused: what does not fit */
 };
 
-enum { GROUP_BACKEND_ABI = 4 };
+/* How the members of a group meet, where that takes more than memory. */
+struct communicator;
+struct group_meeting {
+    uint64_t                   id;           /* the group's, equal on all its members, of no other */
+    int                        rank;         /* mine in it */
+    const char                *what;         /* the call, for messages */
+    uint64_t                   timeout_ps;   /* 0: the run's */
+    struct store              *store;        /* all members'; NULL: they share memory */
+    const struct communicator *communicator; /* for communicator_is_lost */
+};
+
+enum { GROUP_BACKEND_ABI = 5 };
 
 struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
@@ -96,6 +109,8 @@ struct group_backend {
      * world ends. `ranks` are the members' in the world, in order of their ranks in the group; it outlives the channel.
      * Neither may block. NULL: failed. */
     void *(*connect)(struct task *me, void *transport, const int *ranks, int size);
+    /* All members have come; each calls it once, on its own task, before any other slot with the channel. May block. */
+    bool  (*meet)(struct task *me, void *channel, const struct group_meeting *meeting);
     void  (*disconnect)(struct task *me, void *channel);         /* does not fail */
 
     /* Whether it can do this, asked on the calling rank's task before the call has a number; may not block. */
@@ -133,6 +148,10 @@ bool work_await(struct task *me, struct work *work, struct monitor *monitor, int
     __attribute__((warn_unused_result));
 /* What the next waits of this rank in it wait for was lost: words that say so, and outlive them; NULL: it was not. */
 void work_wait_lost(struct work *work, const char *words);
+struct wait_reason work_reason(const struct work *work, int peer);   /* of a wait for that rank of the group; -1: for many */
+bool work_is_lost(const struct work *work);                  /* it is waited for in vain */
+bool work_say_lost(struct task *me, struct work *work);      /* records why, answers false */
+bool communicator_is_lost(const struct communicator *communicator);   /* a member has ended */
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
 bool     group_rank_was_killed(const struct process_group *group, int rank); /* that is why; -1: no */
 /* It will post nothing more with that tag: it has ended, or its part of the collective is over. */

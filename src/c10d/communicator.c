@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "c10d/internal.h"
+#include "c10d/job.h"
+#include "c10d/store.h"
 #include "sched/account.h"
 
 /* ---- made and freed ---- */
@@ -72,6 +74,7 @@ communicator_new(struct task *me, struct world *world, struct communicator *pare
     communicator->size     = size;
     communicator->call     = -1;
     communicator->expected = world->size;
+    communicator->present  = world->job != NULL ? 1 : size;
     if (!communicator_fill(me, communicator, ranks)) {
         communicator_free(me, communicator);
         return NULL;
@@ -149,7 +152,8 @@ describe_difference(struct communicator *communicator, int rank, uint32_t line, 
 static bool
 must_come(const struct communicator *communicator, int rank)
 {
-    const struct communicator *callers = communicator->call >= 0 ? communicator->parent : communicator;
+    const struct communicator *callers = communicator->call >= 0 && communicator->parent != NULL ? communicator->parent
+                                                                                               : communicator;
     return communicator_rank_of(callers, rank) >= 0;
 }
 
@@ -163,6 +167,22 @@ note_come(struct communicator *communicator, int rank)
     while (missing < size && (communicator->here[missing] || !must_come(communicator, missing)))
         missing++;
     atomic_store(&communicator->missing, communicator->come == communicator->expected ? -1 : missing);
+}
+
+/* Equal in all processes of a job, whatever else each of them has made: the parent's, and which call of it; or the members, and
+ * how many of these there were before. Never 0. */
+static uint64_t
+local_id(const struct communicator *communicator)
+{
+    uint64_t words[4] = { communicator->parent != NULL ? communicator->parent->id : 0, (uint64_t)communicator->generation,
+                          (uint64_t)(int64_t)communicator->call, 0 };
+    if (communicator->call < 0) {
+        words[2] = hash_bytes(1, communicator->ranks, (size_t)communicator->size * sizeof *communicator->ranks);
+        for (const struct communicator *at = communicator->next; at != NULL; at = at->next)
+            words[3] += at->call < 0 && at->parent == communicator->parent &&
+                        same_ranks(at, communicator->ranks, communicator->size);
+    }
+    return hash_bytes(2, words, sizeof words) | 1;
 }
 
 static struct communicator *
@@ -186,6 +206,8 @@ enter(struct task *me, struct process_group *parent, const struct group_options 
     }
     parent->calls += call >= 0;
     note_come(communicator, rank);
+    if (communicator->id == 0)
+        communicator->id = local_id(communicator);
     return communicator;
 }
 
@@ -211,8 +233,15 @@ communicator_default(struct task *me, struct world *world, int generation)
     struct communicator *at = world->communicators;
     while (at != NULL && (at->generation != generation || at->parent != NULL))
         at = at->next;
-    if (at == NULL && (at = communicator_new(me, world, NULL, NULL, world->size)) != NULL)
+    if (at == NULL && (at = communicator_new(me, world, NULL, NULL, world->size)) != NULL) {
         at->generation = generation;
+        at->what       = "init_process_group";
+        at->call       = 0;
+        at->id         = local_id(at);
+        atomic_store(&at->missing, 0);
+        if (world->here >= 0)
+            note_come(at, world->here);
+    }
     monitor_leave(me, &world->monitor);
     if (at == NULL && !task_failed(me))
         (void)memory_failed(me, communicator_bytes(world->size, world->size), "a process group");
@@ -255,9 +284,125 @@ meeting_lost(struct task *me, const struct communicator *communicator, const str
                         all ? ", members or not, unless use_local_synchronization is true" : "");
 }
 
+/* The wait itself says so: one more turn of it, behind its limit. */
+static bool
+meeting_late(struct task *me, struct world *world, const struct wait_reason *reason)
+{
+    monitor_enter(me, &world->monitor);
+    bool waits = true;
+    while (waits)
+        waits = monitor_wait(me, &world->monitor, reason);
+    monitor_leave(me, &world->monitor);
+    return false;
+}
+
+bool
+communicator_is_lost(const struct communicator *communicator)
+{
+    for (int i = 0; i < communicator->size; i++)
+        if (world_rank_has_ended(communicator->world, communicator->ranks[i]))
+            return true;
+    return false;
+}
+
+/* ---- met through the store of a job: each says what it calls it for, and reads what the others do ---- */
+
+static void
+print_call(const struct communicator *communicator, uint32_t line, char *out, size_t size)
+{
+    char ranks[200];
+    print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
+    snprintf(out, size, "%016" PRIx64 " %s (line %" PRIu32 ")",
+             hash_bytes(3, communicator->ranks, (size_t)communicator->size * sizeof *communicator->ranks), ranks, line);
+}
+
+static void
+key_of(const struct communicator *communicator, int rank, char *out, size_t size)
+{
+    snprintf(out, size, "group/%016" PRIx64 "/%d", communicator->id, rank);
+}
+
+/* The first 16 letters of what is said stand for the members. */
+static bool
+call_differs(struct task *me, const struct communicator *communicator, const struct store_text *theirs, const char *mine,
+             int rank)
+{
+    const char *what = communicator->what;
+    if (theirs->count >= 16 && memcmp(theirs->bytes, mine, 16) == 0)
+        return false;
+    (void)failed(me, E_MISMATCH, "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %.*s; all ranks must "
+                 "call %s in the same order, members or not", what, communicator->call, me->rank, mine + 17, rank,
+                 (int)(theirs->count > 17 ? theirs->count - 17 : 0), (const char *)theirs->bytes + (theirs->count > 17 ? 17 : 0),
+                 what);
+    return true;
+}
+
+/* Those that must come and have, one after the other; false: failed. *missing: the first that has not; -1: none. */
+static bool
+read_comers(struct task *me, struct communicator *communicator, const char *mine, int *missing)
+{
+    struct world     *world = communicator->world;
+    struct store_text text;
+    char              key[64];
+    bool              there = false;
+    *missing = -1;
+    for (int rank = 0; rank < world->size; rank++) {
+        if (communicator->here[rank] || !must_come(communicator, rank))
+            continue;
+        key_of(communicator, rank, key, sizeof key);
+        size_t mark = scope_mark(me);
+        bool   ok   = store_peek(me, world->store, key, &text, &there) &&
+                      !(there && call_differs(me, communicator, &text, mine, rank));
+        scope_release(me, mark);
+        if (!ok)
+            return false;
+        if (there)
+            note_come(communicator, rank);
+        else if (*missing < 0)
+            *missing = rank;
+    }
+    return true;
+}
+
+static bool
+meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
+{
+    struct world      *world  = communicator->world;
+    uint64_t           begin  = sched_now(me), limit = timeout_ps > 0 ? timeout_ps : sched_timeout(me->sched);
+    struct wait_reason reason = { .what = communicator->what, .sequence = communicator->call, .group = -1, .peer = -1,
+                                  .detail = "which has not called it", .timeout_ps = limit, .since = begin };
+    char               key[64], mine[300];
+    int                missing = -1;
+    key_of(communicator, world->here, key, sizeof key);
+    print_call(communicator, me->line, mine, sizeof mine);
+    struct store_text text = { mine, strlen(mine) };
+    if (!store_multi_set(me, world->store, &(const char *){ key }, &text, 1))
+        return false;
+    for (bool there;; ) {
+        int lost = lost_caller(communicator);
+        if (!read_comers(me, communicator, mine, &missing))
+            return false;
+        if (missing < 0)
+            return true;
+        if (lost >= 0 && !communicator->here[lost])
+            return meeting_lost(me, communicator, &reason, lost);
+        reason.peer = missing;
+        key_of(communicator, missing, key, sizeof key);
+        size_t mark = scope_mark(me);
+        bool   ok   = sched_poll(me, 0, &reason) && store_check_within(me, world->store, key, 20, &there);
+        scope_release(me, mark);
+        if (!ok)
+            return false;
+        if (sched_now(me) - begin >= limit)
+            return meeting_late(me, world, &reason);
+    }
+}
+
 bool
 communicator_meet(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
 {
+    if (communicator->world->job != NULL)
+        return meet_in_store(me, communicator, timeout_ps);
     struct world            *world  = communicator->world;
     const struct wait_reason reason = { .what = communicator->what, .sequence = communicator->call, .group = -1,
                                         .peer = -1, .peer_now = &communicator->missing,

@@ -104,6 +104,18 @@ group_new(struct task *me, struct communicator *communicator, int global_rank, u
     return group;
 }
 
+/* The back-end's part of a meeting; of members alone. */
+static bool
+members_meet(struct task *me, const struct communicator *communicator, int global_rank, uint64_t timeout_ps)
+{
+    const struct world        *world   = communicator->world;
+    const struct group_meeting meeting = { .id = communicator->id, .rank = communicator_rank_of(communicator, global_rank),
+                                           .what = communicator->what, .timeout_ps = timeout_ps,
+                                           .store = world->job != NULL ? world->store : NULL,
+                                           .communicator = communicator };
+    return meeting.rank < 0 || world->backend->meet(me, communicator->channel, &meeting);
+}
+
 /* Everybody says in the store that he is here; the last one to come opens the door. */
 static bool
 rendezvous_meet(struct task *me, struct world *world, int rank, int generation)
@@ -131,6 +143,18 @@ rendezvous_given(struct task *me, const struct world *world, int generation, str
     return store == NULL || store_barrier(me, store, key, world->size, STORE_TIMEOUT);
 }
 
+/* All ranks have come, and the back-end has connected them. NULL: failed. */
+static struct communicator *
+meet_all(struct task *me, struct world *world, int rank, int generation)
+{
+    if (world->job == NULL && !rendezvous_meet(me, world, rank, generation))
+        return NULL;
+    struct communicator *common = communicator_default(me, world, generation);
+    if (common == NULL || (world->job != NULL && !communicator_meet(me, common, world->timeout_ps)))
+        return NULL;
+    return members_meet(me, common, rank, world->timeout_ps) ? common : NULL;
+}
+
 /* dist.init_process_group: returns when all ranks have called it. The rank's collectives get a task of their own. */
 struct process_group *
 process_group_rendezvous_at(struct task *me, struct world *world, int rank,
@@ -140,10 +164,9 @@ process_group_rendezvous_at(struct task *me, struct world *world, int rank,
     if (!rendezvous_allowed(me, world, rank))
         return NULL;
     int generation = world->ranks[rank].generation++;
-    if (!rendezvous_given(me, world, generation, store) ||
-        !rendezvous_meet(me, world, rank, generation))
+    if (!rendezvous_given(me, world, generation, store))
         return NULL;
-    struct communicator *common = communicator_default(me, world, generation);
+    struct communicator *common = meet_all(me, world, rank, generation);
     if (common == NULL)
         return NULL;
     struct process_group *group   = group_new(me, common, rank, world->timeout_ps);
@@ -228,7 +251,7 @@ process_group_new(struct task *me, struct process_group *parent,
         parent->world->ranks[rank].outside = common;
         return true;
     }
-    *group = group_new(me, common, rank, options.timeout_ps);
+    *group = members_meet(me, common, rank, parent->timeout_ps) ? group_new(me, common, rank, options.timeout_ps) : NULL;
     return *group != NULL;
 }
 

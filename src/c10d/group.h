@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 struct str; struct task; struct tensor; struct process_group; struct work; struct world; struct store;
-struct group_backend; struct error; struct claimer; struct check_ranks;
+struct group_backend; struct error; struct job; struct claimer; struct check_ranks;
 
 /* ---- the world: shared by the ranks that one spawn starts ---- */
 struct world_options {
@@ -17,10 +17,15 @@ struct world_options {
     bool     trace_hops;   /* comm.hop events also in a world of more than 64 ranks */
     const struct group_backend *backend;   /* backend.h; NULL: local */
     struct check_ranks         *check;     /* parallel/check_ranks.h; NULL: replicas are not compared. Outlives the world */
+    struct job                 *job;       /* job.h, joined: each rank is a process, rank r the job's rank r; NULL: they are
+                                              tasks of this process. All processes of a job make its worlds in one order */
 };
 struct world *world_new(struct task *me, const struct world_options *options);       /* NULL: failed */
 void          world_free(struct task *me, struct world *world);                      /* after all ranks were joined */
 int           world_size(const struct world *world);
+int           world_here(const struct world *world);       /* over a job: this process's rank; -1: it has none in it */
+int           world_number(const struct world *world);     /* over a job: of its worlds, from 0 */
+struct job   *world_job(const struct world *world);        /* NULL: all ranks are here */
 struct store *world_store(struct world *world);
 struct check_ranks *world_check(const struct world *world);   /* NULL: none */
 /* Told by the spawner's wrapper when a rank's function has returned or failed: peers who wait for it learn it. Before

@@ -1,7 +1,6 @@
 /* How threads hand messages over: there is no virtual time, so a message is where it lies and a flag that says so. Its
  * receiver reads it there, unless the sender goes on meanwhile: then it is copied into the link's own memory first.
- * Order of use: handover_put at one end, handover_take at the other; handover_land before the sender's memory
- * changes. */
+ * Order of use: carrier_threads: put at one end, take at the other; land before the sender's memory changes. */
 #include <string.h>
 #include "c10d/local.h"
 #include "c10d/spin.h"
@@ -41,7 +40,7 @@ handover_await(struct task *me, const struct collective *call, struct link *link
     return ok;
 }
 
-bool
+static bool
 handover_put(struct task *me, const struct collective *call, struct link *link, struct message *message)
 {
     const struct fault_message *fault = &message->fault;
@@ -70,9 +69,10 @@ handover_put(struct task *me, const struct collective *call, struct link *link, 
 }
 
 /* Nobody may read it any more: who has begun ends soon. */
-void
-handover_withdraw(struct link *link)
+static void
+handover_withdraw(struct task *me, struct link *link)
 {
+    (void)me;
     unsigned full = FULL;
     if (link->copied || atomic_compare_exchange_strong(&link->state, &full, EMPTY))
         return;
@@ -80,16 +80,16 @@ handover_withdraw(struct link *link)
         ;
 }
 
-bool
+static bool
 handover_land(struct task *me, const struct collective *call, struct link *link)
 {
     if (link->copied || handover_await(me, call, link, EMPTY))
         return true;
-    handover_withdraw(link);
+    handover_withdraw(me, link);
     return false;
 }
 
-bool
+static bool
 handover_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
               const struct reduction *reduction)
 {
@@ -112,3 +112,13 @@ handover_take(struct task *me, const struct collective *call, struct link *link,
     handover_set(me, link, again ? FULL : EMPTY);
     return bytes == message->bytes || link_misfit(me, link, bytes, message->bytes);
 }
+
+static uint32_t
+handover_next_flow(struct task *me, const struct link *link)
+{
+    (void)link;
+    return sched_next_flow(me);
+}
+
+const struct carrier carrier_threads = { handover_put, handover_land, handover_take, handover_withdraw,
+                                         handover_next_flow };

@@ -98,14 +98,19 @@ hop_tell(struct task *me, const struct collective *call)
 
 /* ---- hops ---- */
 
+static const struct carrier *
+carrier_of(const struct link *link)
+{
+    return link->channel->carrier;
+}
+
 static bool
 hop_take(struct task *me, const struct collective *call, struct hop *hop)
 {
     struct reduction reduction = { .on = hop->reduce && !hop->aside, .op = call->options.op };
     if (call->tensor != NULL)
         reduction.dtype = (int)call->tensor->dtype;
-    bool taken = sched_is_stepped(me->sched) ? link_take(me, call, hop->in, &hop->receive, &reduction)
-                                             : handover_take(me, call, hop->in, &hop->receive, &reduction);
+    bool taken = carrier_of(hop->in)->take(me, call, hop->in, &hop->receive, &reduction);
     return taken && (hop->received == NULL || hop->received(me, hop));
 }
 
@@ -114,10 +119,11 @@ hop_depart(struct task *me, const struct collective *call, struct hop *hop)
 {
     if (sched_has_faults(me->sched))
         hop->send.fault = fault_message(me, hop->out->sender, hop->out->receiver);
+    if (hop->carry != NULL)
+        return hop->carry(me, hop);
     if (hop->direct)
         return link_carry(me, hop->out, &hop->send);
-    return sched_is_stepped(me->sched) ? link_put(me, call, hop->out, &hop->send)
-                                       : handover_put(me, call, hop->out, &hop->send);
+    return carrier_of(hop->out)->put(me, call, hop->out, &hop->send);
 }
 
 static bool
@@ -125,7 +131,7 @@ hop_land(struct task *me, const struct collective *call, struct hop *hop)
 {
     if (hop->goes_on || hop->direct)
         return true;
-    return sched_is_stepped(me->sched) ? link_land(me, call, hop->out) : handover_land(me, call, hop->out);
+    return carrier_of(hop->out)->land(me, call, hop->out);
 }
 
 /* The chunk, where it lies in the call's tensor and not in a buffer of the algorithm's own. */
@@ -151,8 +157,8 @@ hop_send(struct task *me, const struct collective *call, struct hop *hop)
     if (!hop_depart(me, call, hop))
         return false;
     if (hop->in != NULL && !hop_take(me, call, hop)) {
-        if (!hop->direct && !sched_is_stepped(me->sched))
-            handover_withdraw(hop->out);
+        if (!hop->direct)
+            carrier_of(hop->out)->withdraw(me, hop->out);
         return false;
     }
     if (!hop_land(me, call, hop))
@@ -186,7 +192,7 @@ hop_run(struct task *me, const struct collective *call, struct hop *hop)
     if (hop->out != NULL && (hop->send.bytes > 0 || hop->even_empty)) {
         hop_tell_numbers(me, call, hop); /* before it leaves: who stands at the hop knows them */
         if (!hop->direct && stage_enabled(me, KIND_comm_hop))
-            stage_depart(me, hop->send.flow = sched_next_flow(me));
+            stage_depart(me, hop->send.flow = carrier_of(hop->out)->next_flow(me, hop->out));
         return hop_send(me, call, hop);
     }
     return hop->in == NULL || hop_receive(me, call, hop);

@@ -20,6 +20,7 @@
 #include "c10d/backend.h"
 #include "c10d/fingerprint.h"
 #include "c10d/group.h"
+#include "c10d/job_end.h"
 #include "c10d/recorder.h"
 #include "c10d/store.h"
 #include "device/claims.h"
@@ -87,6 +88,8 @@ struct communicator {
     struct error          why;
     uint32_t              line;           /* of the first that called */
     struct monitored_state *monitored;    /* monitored.c; NULL: never called */
+    uint64_t              id;             /* the same in all processes of a job */
+    int                   present;        /* members that are tasks of this process */
 };
 
 /* The communicator that this rank's next call of new_group in the parent is about: made when it is the first to come.
@@ -125,6 +128,11 @@ struct report { struct report *older; unsigned order; char text[]; };
 
 struct world {
     int                         size;
+    struct job                 *job;            /* NULL: all ranks are tasks of this process */
+    struct world               *next_in_job;
+    int                         number;         /* of the job's worlds, counted alike in all its processes */
+    int                         here;           /* the rank that this process is; -1: none of them. Without a job -1, too */
+    struct group_backend        own_backend;    /* a job's: backend_remote by the transport's name */
     uint64_t                    timeout_ps;
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
@@ -145,6 +153,14 @@ struct world {
     atomic_bool                 stuck;          /* a rank was cut off in its own code */
     atomic_uint_least64_t       failed_at;      /* 1 + when the first rank failed, by sched_time; 0: none has */
 };
+
+/* A rank that is no task of this process has ended, as the job's log says. On the watcher's task, or the spawner's. */
+void world_rank_gone(struct task *me, struct world *world, const struct job_end *end);
+static inline bool
+world_has_rank(const struct world *world, int rank)
+{
+    return world->job == NULL || rank == world->here;
+}
 
 static inline bool
 world_rank_has_ended(const struct world *world, int rank)
@@ -175,8 +191,6 @@ world_rank_fate(const struct world *world, int rank)
 
 /* ---- why nobody goes on (hang.c) ---- */
 
-/* Who waits in it waits for rank `peer` of the group, -1: for many. */
-struct wait_reason work_reason(const struct work *work, int peer);
 void hang_watch(struct sched *sched, struct world *world);      /* from now on stops are explained by this world's calls */
 void hang_unwatch(struct world *world);
 /* The ranks' calls differ, as me finds in the one that it makes: the report to `out`. false: it would say less than the
@@ -187,6 +201,21 @@ bool hang_of_mismatch(struct task *me, const struct work *work, struct str *out)
 bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void world_wake_all(struct task *me, struct world *world);
+/* Over a job: what this process's rank called and is in, as a dump. false: no memory. */
+/* For hang_job.c: this process's part of a flight; it in words, false: what is known explains nothing. */
+void hang_fill(struct sched *sched, struct world *world, bool all, struct flight *flight);
+void hang_add_groups(const struct world *world, struct flight *flight);
+void hang_look_at_ranks(struct sched *sched, const struct world *world, struct flight *flight);
+void hang_look_at_ends(const struct world *world, struct flight *flight);
+bool hang_tell(const struct flight *flight, struct str *out);
+/* hang_job.c: with the ranks that live elsewhere, whatever this process has noted so far. */
+void hang_complete(const struct world *world, struct flight *flight);
+/* Whether all ranks that live wait, so that nobody can end it; `report` says why, `state` is equal as long as nothing moves. */
+struct standstill { enum error_kind kind; uint64_t state; };
+bool hang_of_job(struct sched *sched, struct world *world, struct standstill *found, struct str *report);
+/* For how long this process's rank has waited, in ps; 0: it does not, or for what may come from outside. */
+uint64_t hang_own_wait(struct sched *sched, struct world *world);
+bool hang_write_own(struct sched *sched, const struct world *world, struct str *out);
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
 
@@ -255,6 +284,8 @@ void         work_discard(struct task *me, struct work *work);
 /* Issues the work as the group's next collective and queues it for the comm task. */
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
+bool         work_nap(struct task *me, struct work *work, const struct wait_reason *reason);  /* a millisecond; false: failed */
+bool         ledger_meet_in_store(struct task *me, struct work *work);
 void         work_finish(struct task *me, struct work *work);
 void         completion_tell(struct task *me, struct work *work);   /* no monitor is held, me has no error */
 /* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */

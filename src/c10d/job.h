@@ -1,7 +1,8 @@
-/* A job: many processes, each of which is one rank, that meet in a TCP store. This is what one process knows of it. Ranks that live
- * elsewhere are seen through the store's log of ends (job_end.h), which a task of each process follows over a connection of its own;
- * where that connection ends, the store's server says so to all in its name: its last will.
- * Order of use: job_new when the program starts; job_join when ranks are first needed; worlds (group.h) and their groups; job_leave.
+/* A job: many processes, each of which is one rank, that meet in a TCP store. This is what one process knows of it. Ranks
+ * that live elsewhere are seen through the store's log of ends (job_end.h), which a task of each process follows over a
+ * connection of its own; where that connection ends, the store's server says so to all in its name: its last will.
+ * Order of use: job_new when the program starts; job_join when ranks are first needed; worlds (group.h) and their groups;
+ * job_leave at the run's end; job_free.
  *
  * Who is who comes from torchrun's environment: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, MASTER_ADDR, MASTER_PORT;
  * TORCHELASTIC_USE_AGENT_STORE=True: the launcher serves the store, else rank 0 does; or from the transport's own
@@ -13,33 +14,62 @@
 #include <stdint.h>
 #include "c10d/job_end.h"
 
-struct job; struct sched; struct store; struct str; struct task; struct transport;
+struct error; struct group_backend; struct job; struct sched; struct store; struct task; struct transport; struct world;
+struct work;
 
 struct job_options {
     int         rank, size, local_rank, local_size;
     const char *host;          /* of the store */
     int         port;
     bool        is_hosted;     /* by the launcher */
-    const struct transport *transport;   /* outlives the job; NULL: none is there, and worlds of several ranks are refused */
+    const struct transport *transport;   /* outlives the job; NULL: none is there: worlds of several ranks are refused */
     const char *backend;       /* its name, also where it is not there: "gloo" */
+    const char *missing;       /* why it is not there, one sentence; outlives the job; NULL: it is */
 };
 struct job *job_new(const struct job_options *options, char *why, size_t why_size);   /* NULL: `why` */
-void        job_free(struct job *job);                       /* after the run */
+void        job_free(struct job *job);                       /* after the run; NULL is fine */
 
 struct job *job_of(const struct sched *sched);               /* PART_JOB; NULL: this process is no part of one */
 int         job_rank(const struct job *job);
 int         job_size(const struct job *job);
 int         job_local_rank(const struct job *job);
+int         job_local_size(const struct job *job);
+bool        job_is_launched(const struct job *job);          /* by `ringside launch`, or torchrun: the store is hosted */
 const char *job_backend(const struct job *job);
 
-/* Meets the others at the store, once; later calls answer at once. Blocks as long as the store's time-out. */
-bool        job_join(struct task *me, struct job *job) __attribute__((warn_unused_result));
-/* The job's store; NULL before job_join. Keys that begin with "job/" are the job's own, "world/" its worlds'. */
-struct store *job_store(const struct job *job);
-/* Tells the others that this process goes, and how; the error in `me` says so. After the last world. */
-void        job_leave(struct task *me, struct job *job);
-/* Who ended, of world `world`, in the order in which the log has it; answers how many, at most `room`. */
-size_t      job_ends(struct task *me, const struct job *job, int world, struct job_end *out, size_t room);
+/* Meets the others at the store, once; later calls answer at once. Blocks until rank 0 or the launcher serves it, the
+ * store's time-out at most. */
+bool          job_join(struct task *me, struct job *job) __attribute__((warn_unused_result));
+bool          job_has_joined(const struct job *job);
+struct store *job_store(const struct job *job);              /* NULL before; keys that begin with "job/" or "world/" are ours */
+/* Tells the others that this process goes, and how (me's error, or `error` unless NULL). */
+void          job_leave(struct task *me, struct job *job, const struct error *error);
+/* Behind it, when all was told to people: where this process serves the store it stays until the others have left. Before
+ * sched_free. NULL is fine. */
+void          job_close(struct job *job);
 
-/* Why a wait for a rank elsewhere is in vain, or may not be, is the world's business (group.h, world_new with a job). */
+/* Who ended, of world `world` (their processes, too), in the order in which the log has it; answers how many, at most `room`. */
+size_t        job_ends(struct task *me, struct job *job, int world, struct job_end *out, size_t room);
+
+/* ---- for the world and its groups ---- */
+bool job_add_world(struct task *me, struct job *job, struct world *world);    /* from now on ends are told to it */
+void job_remove_world(struct task *me, struct job *job, struct world *world);
+/* This process's rank of the world has ended; `end` says how. */
+void job_say_end(struct task *me, struct job *job, const struct job_end *end);
+/* What this process is in, for whoever reads its page: a call begins, is over; `id` is its group's. */
+struct job_call { uint64_t id; int64_t issued, over; const char *text; uint32_t line; bool inside; };
+void job_note_call(struct job *job, const struct job_call *call);
+void job_fill_groups(const struct job *job, struct job_end *end);             /* from the page */
+/* What the other processes are in, as dumps of theirs (flight/dump.h): `take` gets those that come within a second. From any
+ * thread; needs no task. Answers whether all came. */
+struct job_ask {
+    int    size;                                                  /* ranks 0 to size - 1 */
+    void  *context;
+    bool (*is_asked)(void *context, int rank);
+    void (*take)(void *context, int rank, const void *dump, size_t bytes);
+};
+bool job_ask_flights(struct job *job, const struct job_ask *ask);
+/* The transport, opened when it is first asked for. NULL: failed. */
+void *job_transport(struct task *me, struct job *job);
+const struct transport *job_transport_table(const struct job *job);
 #endif

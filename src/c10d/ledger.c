@@ -139,7 +139,7 @@ ledger_leave(struct task *me, struct work *work)
     struct communicator *communicator = work->group->communicator;
     struct ledger_entry *entry        = work->entry;
     work->entry = NULL;
-    if (entry == NULL || atomic_fetch_add(&entry->left, 1) + 1 < communicator->size)
+    if (entry == NULL || atomic_fetch_add(&entry->left, 1) + 1 < communicator->present)
         return;
     monitor_enter(me, &communicator->ledger.monitor);
     ledger_drop(&communicator->ledger, entry);

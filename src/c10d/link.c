@@ -1,7 +1,7 @@
 /* Links: one per ordered pair of ranks of a group, one message in flight; over wires that take one transfer at a time.
  * A message leaves when the sender has it and the wire is free, and arrives when wire.c says; only then the receiver's
  * clock rises to it. Nobody waits for the other to be there: the data goes through the link's own memory.
- * Order of use: link_between, link_put at one end, link_take at the other. `free` has no prices: see handover.c. */
+ * Order of use: link_between, carrier_wires: put at one end, take at the other. `free` has no prices: see handover.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,7 +143,7 @@ link_rise(struct task *me, struct link *link)
     monitor_enter(me, &link->monitor);
 }
 
-bool
+static bool
 link_put(struct task *me, const struct collective *call, struct link *link, struct message *message)
 {
     if (!task_work(me, message->bytes / WORK_BYTES))
@@ -175,7 +175,7 @@ link_put(struct task *me, const struct collective *call, struct link *link, stru
 }
 
 /* The sender waits until its message has arrived, whether it was taken or not. */
-bool
+static bool
 link_land(struct task *me, const struct collective *call, struct link *link)
 {
     monitor_enter(me, &link->monitor);
@@ -217,7 +217,7 @@ link_carry(struct task *me, struct link *link, const struct message *message)
 }
 
 /* Twice in the monitor, because a clock may not move inside: first the arrival is known, then the data is taken. */
-bool
+static bool
 link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
           const struct reduction *reduction)
 {
@@ -258,3 +258,20 @@ link_free(struct task *me, struct link *link)
     monitor_destroy(&link->monitor);
     free(link);
 }
+
+/* What lies in the link's own memory may be read by whoever wants it. */
+static void
+link_withdraw(struct task *me, struct link *link)
+{
+    (void)me;
+    (void)link;
+}
+
+static uint32_t
+link_next_flow(struct task *me, const struct link *link)
+{
+    (void)link;
+    return sched_next_flow(me);
+}
+
+const struct carrier carrier_wires = { link_put, link_land, link_take, link_withdraw, link_next_flow };

@@ -95,6 +95,7 @@ local_connect(struct task *me, void *transport, const int *ranks, int size)
     channel->ranks = ranks;
     channel->size  = size;
     channel->pauses = spin_pauses(size);
+    channel->carrier = sched_is_stepped(me->sched) ? &carrier_wires : &carrier_threads;
     monitor_enter(me, &local->monitor);
     channel->next   = local->channels;
     local->channels = channel;
@@ -128,7 +129,16 @@ local_wake(struct task *me, void *transport)
     monitor_leave(me, &local->monitor);
 }
 
+/* They share memory. */
 static bool
+local_meet(struct task *me, void *channel, const struct group_meeting *meeting)
+{
+    (void)channel;
+    (void)meeting;
+    return !task_failed(me);
+}
+
+bool
 local_accepts(struct task *me, const struct collective *call)
 {
     return call->operation != OPERATION_ALL_REDUCE || call->options.custom != NULL ||
@@ -142,6 +152,7 @@ const struct group_backend backend_local = {
     .close      = local_close,
     .wake       = local_wake,
     .connect    = local_connect,
+    .meet       = local_meet,
     .disconnect = local_disconnect,
     .accepts    = local_accepts,
     .has_algorithm = algorithm_is_built_in,

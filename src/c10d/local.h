@@ -30,6 +30,7 @@ struct local {
     struct channel *channels;
     bool            hops_off;    /* hop events are switched off as long as it lives */
     bool            by_messages; /* `free`: also what could go through shared memory, since messages may be struck */
+    struct job     *job;         /* remote.h; NULL: all ranks are tasks of this process */
     struct topology topology;
     struct nic     *nics;        /* by 2 * node: what leaves it, and at + 1 what comes; NULL: there is one node */
 };
@@ -51,6 +52,9 @@ struct channel {
     uint64_t        opened, open_at;
     int             pauses;      /* `free`: spin_pauses for its ranks */
     struct shared  *shared;      /* `free`: where its ranks meet in memory; made when first used */
+    const struct carrier  *carrier;
+    struct remote_channel *remote;   /* remote.h; NULL: all its ranks are tasks of this process */
+    struct map             hop_counts, post_counts;   /* remote_hops.c's, remote_post.c's; in the monitor */
 };
 
 /* ---- wires: when messages arrive. In `stepped` only: in `free` there are no prices ---- */
@@ -113,6 +117,8 @@ struct link {
     uint64_t       wanted_at;
     uint32_t       flow;
     /* Faults on purpose (sched/faults.h); in the monitor: */
+    uint64_t       messages;         /* that went through it; remote_link.c's, with: */
+    struct transport_request *sending;  /* NULL: nothing is under way */
     bool           lost, again;      /* nothing comes any more, and `why`; the message is there a second time */
     bool           shifted;          /* one was: its sender no longer waits until its last one was taken */
     uint64_t       late_ps;          /* it arrives so much later */
@@ -132,24 +138,26 @@ bool         link_misfit(struct task *me, const struct link *link, size_t sent, 
  * landed, nor does the sender anything before that but take a message. first: the number of its first element in the
  * tensor that is cut in chunks. */
 struct message { void *data; size_t bytes; int64_t first; uint32_t flow; bool in_turn, in_place; struct fault_message fault; };
-/* Hands a message to the link, as soon as the last one was taken. Does not wait for it to arrive: link_land does. */
-bool link_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
 /* Only the time that the message takes on the wire: its receiver takes it out of the sender's memory. */
 bool link_carry(struct task *me, struct link *link, const struct message *message);
-bool link_land(struct task *me, const struct collective *call, struct link *link);
-/* Waits for the next message of just so many bytes; me's clock rises to its arrival; `flow` is set. Its elements
- * replace those at message->data, or are reduced into them. */
 struct reduction { bool on; enum reduce_op op; int dtype; };
-bool link_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
-               const struct reduction *reduction);
 
-/* The same between threads. */
-bool handover_put(struct task *me, const struct collective *call, struct link *link, struct message *message);
-bool handover_land(struct task *me, const struct collective *call, struct link *link);
-/* The sender fails: what it has put is not read any more from here on, unless it lies in the link's own memory. */
-void handover_withdraw(struct link *link);
-bool handover_take(struct task *me, const struct collective *call, struct link *link, struct message *message,
-                   const struct reduction *reduction);
+/* How messages go over a link: in virtual time (link.c), between threads (handover.c), between processes
+ * (remote_link.c). */
+struct carrier {
+    /* Hands a message to the link, as soon as the last one was taken. Does not wait for it to arrive: `land` does. */
+    bool (*put)(struct task *me, const struct collective *call, struct link *link, struct message *message);
+    bool (*land)(struct task *me, const struct collective *call, struct link *link);
+    /* Waits for the next message of just so many bytes; me's clock rises to its arrival; `flow` is set. Its elements
+     * replace those at message->data, or are reduced into them. */
+    bool (*take)(struct task *me, const struct collective *call, struct link *link, struct message *message,
+                 const struct reduction *reduction);
+    /* The sender fails: what it has put is not read any more from here on, unless it lies in the link's own memory. */
+    void (*withdraw)(struct task *me, struct link *link);
+    /* Of the message that is put next: both ends must know it. */
+    uint32_t (*next_flow)(struct task *me, const struct link *link);
+};
+extern const struct carrier carrier_wires, carrier_threads;
 
 /* ---- inboxes: one per rank of a group that sends and receives ---- */
 
@@ -181,6 +189,7 @@ struct hop {
     struct message send, receive;  /* where the elements are; empty ones do not travel otherwise */
     int            dtype;          /* of the elements where it is direct */
     bool           direct;         /* `out` carries no elements: its receiver is there, who gets them from the sender */
+    bool         (*carry)(struct task *me, struct hop *hop);     /* NULL; or what a direct one does instead of taking time */
     bool         (*received)(struct task *me, struct hop *hop);  /* NULL; or called when the elements are there */
     void          *context;        /* its own */
 };
@@ -254,6 +263,7 @@ bool shared_all_reduce(struct task *me, const struct collective *call);
 void shared_free(struct shared *shared);
 
 /* ---- algorithms, each a slot of the table ---- */
+bool local_accepts(struct task *me, const struct collective *call);
 bool local_all_reduce(struct task *me, const struct collective *call);
 bool local_all_gather(struct task *me, const struct collective *call);
 bool local_broadcast(struct task *me, const struct collective *call);
@@ -267,6 +277,8 @@ bool local_post(struct task *me, struct post *post);
 bool local_send(struct task *me, struct post *post);
 bool local_recv(struct task *me, struct post *post);
 void local_withdraw(struct task *me, struct post *post);
+bool post_is_hopeless(const struct post *post);                  /* nobody who could be its other end will post any more */
+bool post_say_lost(struct task *me, const struct post *post);    /* records why, answers false */
 
 /* How Gloo cuts `bytes` for a ring of `size` ranks: chunk k begins at k times that; the last may be short or empty. */
 int64_t gloo_chunk_bytes(int64_t bytes, int64_t element, int64_t size);

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "base/str.h"
 #include "c10d/local.h"
+#include "c10d/remote.h"
 #include "device/cells.h"
 #include "device/device.h"
 #include "device/stream.h"
@@ -143,6 +144,9 @@ post_meets(struct task *me, const struct post *post)
 bool
 local_post(struct task *me, struct post *post)
 {
+    const struct channel *channel = post->channel;
+    if (channel->remote != NULL && post->peer != post->rank)
+        return remote_post_begin(me, post);
     post_meets(me, post);
     struct inbox *inbox = inbox_of(me, post->channel, post->is_send ? post->peer : post->rank);
     if (inbox == NULL || !monitor_init(&post->monitor))
@@ -211,6 +215,10 @@ static void
 post_end(struct task *me, struct post *post)
 {
     struct inbox *inbox = post->inbox;
+    if (post->request != NULL) {
+        remote_post_end(me, post);
+        return;
+    }
     monitor_enter(me, &inbox->monitor);
     struct post *mate = post->mate;
     if (mate != NULL && mate->repeat != NULL) {
@@ -243,7 +251,7 @@ world_rank(const struct post *post, int rank)
 }
 
 /* Nobody who could be its mate will post any more. */
-static bool
+bool
 post_is_hopeless(const struct post *post)
 {
     const struct channel *channel = post->channel;
@@ -264,8 +272,8 @@ post_fate(const struct post *post)
     return post->abandoned ? "has given up" : post->tag < 0 ? "has gone on" : "has ended";
 }
 
-static bool
-post_lost(struct task *me, const struct post *post)
+bool
+post_say_lost(struct task *me, const struct post *post)
 {
     if (group_gives_up(post->group, post->tag))
         return group_say_why(me, post->group);
@@ -296,7 +304,7 @@ post_await(struct task *me, struct post *post)
     bool lost = post->abandoned || post_is_hopeless(post) || group_gives_up(post->group, post->tag);
     monitor_leave(me, &post->inbox->monitor);
     if (lost)
-        return post_lost(me, post);
+        return post_say_lost(me, post);
 
     bool waits = true;
     monitor_enter(me, &post->monitor);
@@ -403,12 +411,14 @@ post_deliver(struct task *me, struct post *post)
         post_call(me, mate);
     }
     monitor_leave(me, &post->inbox->monitor);
-    return mate != NULL || post_lost(me, post);
+    return mate != NULL || post_say_lost(me, post);
 }
 
 static bool
 post_send(struct task *me, struct post *post)
 {
+    if (post->request != NULL)
+        return remote_post_send(me, post);
     if (!post_touch(me, post))
         return false;
     monitor_enter(me, &post->inbox->monitor);
@@ -452,6 +462,8 @@ post_take_repeat(struct task *me, struct post *post)
 static bool
 post_receive(struct task *me, struct post *post)
 {
+    if (post->request != NULL)
+        return remote_post_receive(me, post);
     if (!post_touch(me, post))
         return false;
     uint64_t now = sched_now(me);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "c10d/internal.h"
+#include "c10d/job.h"
 #include "sched/account.h"
 #include "sched/faults.h"
 
@@ -16,8 +17,10 @@ world_size(const struct world *world)
 void
 world_wake_all(struct task *me, struct world *world)
 {
-    world->backend->wake(me, world->transport);
-    store_hash_wake(me, world->store);
+    if (world->transport != NULL)
+        world->backend->wake(me, world->transport);
+    if (world->job == NULL)
+        store_hash_wake(me, world->store);
     monitor_enter(me, &world->monitor);
     monitor_wake(me, &world->monitor);
     monitor_leave(me, &world->monitor);
@@ -39,12 +42,9 @@ rank_end_of(const struct task *me)
     return end;
 }
 
-void
-world_rank_ended(struct task *me, struct world *world, int rank)
+static void
+note_ended(struct task *me, struct world *world, int rank)
 {
-    if (rank < 0 || rank >= world->size || world_rank_has_ended(world, rank))
-        return;
-    world->ranks[rank].end = rank_end_of(me);
     atomic_store(&world->ranks[rank].ended, true);
     if (world->ranks[rank].end.now != FLIGHT_RETURNED) {
         uint64_t never = 0;
@@ -52,6 +52,67 @@ world_rank_ended(struct task *me, struct world *world, int rank)
     }
     atomic_fetch_add(&world->ended_count, 1);
     world_wake_all(me, world);
+}
+
+/* Of a job's rank, what the other processes have to know. */
+static void
+tell_job(struct task *me, struct world *world)
+{
+    const struct error *error = &me->error;
+    struct job_end      end   = { .world = world->number, .how = task_failed(me) ? JOB_THREW : JOB_RETURNED };
+    if (task_failed(me)) {
+        end.line    = error->lesson_line;
+        end.of_hang = error_is_of_hang(error);
+        snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
+        snprintf(end.why, sizeof end.why, "%s", error->message);
+    }
+    job_fill_groups(world->job, &end);
+    job_say_end(me, world->job, &end);
+}
+
+void
+world_rank_ended(struct task *me, struct world *world, int rank)
+{
+    if (rank < 0 || rank >= world->size || !world_has_rank(world, rank) || world_rank_has_ended(world, rank))
+        return;
+    world->ranks[rank].end = rank_end_of(me);
+    if (world->job != NULL)
+        tell_job(me, world);
+    note_ended(me, world, rank);
+}
+
+/* How far it had come in the groups that are known here: of one that did not return, what was over. */
+static void
+take_progress(struct world *world, const struct job_end *end)
+{
+    for (struct communicator *at = atomic_load(&world->communicators); at != NULL; at = at->next) {
+        int rank = communicator_rank_of(at, end->rank);
+        for (uint32_t i = 0; rank >= 0 && i < end->group_count; i++)
+            if (end->groups[i].id == at->id) {
+                atomic_store(&at->issued[rank], end->how == JOB_RETURNED ? end->groups[i].issued : end->groups[i].over);
+                atomic_store(&at->through[rank], end->groups[i].over);
+            }
+    }
+}
+
+void
+world_rank_gone(struct task *me, struct world *world, const struct job_end *end)
+{
+    static const enum flight_now now[] = { [JOB_RETURNED] = FLIGHT_RETURNED, [JOB_THREW] = FLIGHT_THREW,
+                                           [JOB_KILLED] = FLIGHT_KILLED, [JOB_LOST] = FLIGHT_KILLED };
+    int rank = end->rank;
+    if (rank < 0 || rank >= world->size || world_has_rank(world, rank) || world_rank_has_ended(world, rank))
+        return;
+    struct rank_end *own = &world->ranks[rank].end;
+    own->now  = now[end->how];
+    own->line = end->line;
+    if (end->how == JOB_KILLED || end->how == JOB_LOST)
+        snprintf(own->why, sizeof own->why, "%s%s%s", end->why, end->call[0] == '\0' ? "" : end->inside ? " in " : " after ",
+                 end->call);
+    else
+        snprintf(own->why, sizeof own->why, "%.*s", (int)strcspn(end->why, "\n"), end->why);
+    take_progress(world, end);
+    note_ended(me, world, rank);
 }
 
 void

@@ -5,6 +5,7 @@
  * Order of use: fill a struct ring, ring_open, then a round or two. PyTorch: the rings of gloo and NCCL. */
 #include <string.h>
 #include "c10d/local.h"
+#include "c10d/remote.h"
 #include "sched/stage.h"
 
 /* ---- the order ---- */
@@ -229,7 +230,9 @@ local_all_gather(struct task *me, const struct collective *call)
     if (!tensor_touch(me, call->tensor, false, "all-gather") || !touch_gathered(me, call))
         return false;
     paste_mine(me, call);
-    if (!ring_open(me, &ring) || !ring_round(me, &ring, call->rank, false))
+    bool gathered = remote_takes(call) ? remote_run(me, call)
+                                       : ring_open(me, &ring) && ring_round(me, &ring, call->rank, false);
+    if (!gathered)
         return false;
     bump_gathered(me, call);
     return true;

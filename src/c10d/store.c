@@ -201,6 +201,37 @@ store_check(struct task *me, struct store *store, const char *const *keys, int c
 }
 
 bool
+store_check_within(struct task *me, struct store *store, const char *key, int64_t patience_ms, bool *there)
+{
+    struct store_reply   reply;
+    struct store_request request = { .op = STORE_CHECK, .keys = &key, .key_count = 1, .what = STORE_ANY,
+                                     .number = store_root(store)->kind->patient ? patience_ms : 0 };
+    bool                 ok      = store_ask(me, store, &request, &reply);
+    *there                       = ok && reply.number != 0;
+    return ok;
+}
+
+bool
+store_peek(struct task *me, struct store *store, const char *key, struct store_text *value, bool *there)
+{
+    struct store_reply reply;
+    bool               ok = ask_one(me, store, STORE_GET, key, NULL, &reply);
+    *there                = ok && reply.status == STORE_DONE;
+    if (*there)
+        store_reply_value(reply.bytes, value);
+    return ok;
+}
+
+bool
+store_clock(struct task *me, struct store *store, int64_t *ns)
+{
+    struct store_reply reply;
+    bool               ok = ask_one(me, store, STORE_CLOCK, NULL, NULL, &reply);
+    *ns                   = ok ? reply.number : 0;
+    return ok;
+}
+
+bool
 store_delete_key(struct task *me, struct store *store, const char *key, bool *was_there)
 {
     struct store_reply reply;

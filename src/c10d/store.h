@@ -42,6 +42,8 @@ struct store_tcp_options {
 struct store *store_tcp_new(struct task *me, const struct store_tcp_options *options);
 const char   *store_tcp_host(const struct store *store);             /* NULL: it is another kind */
 int           store_tcp_port(const struct store *store);
+/* The master's server goes on serving its clients for so long, once its own store is closed, or until they have gone. */
+void          store_tcp_linger(struct store *store, uint64_t ms);
 const char   *store_file_path(const struct store *store);            /* NULL: it is another kind */
 struct store *store_underlying(const struct store *store);           /* of a PrefixStore; NULL: it is another kind */
 const char   *store_name(const struct store *store);                 /* "HashStore" */
@@ -64,6 +66,12 @@ bool    store_append(struct task *me, struct store *store, const char *key, cons
 bool    store_compare_set(struct task *me, struct store *store, const char *key, const struct store_text pair[2],
                           struct store_text *now);                   /* pair: expected, desired */
 bool    store_check(struct task *me, struct store *store, const char *const *keys, int count, bool *there);
+/* The same of one key, with so much patience, if the kind has any; for who looks again and again: no event tells of it. */
+bool    store_check_within(struct task *me, struct store *store, const char *key, int64_t patience_ms, bool *there);
+/* Its value, if it is there now. No event tells of it. */
+bool    store_peek(struct task *me, struct store *store, const char *key, struct store_text *value, bool *there);
+/* CLOCK_MONOTONIC where a TCP store's server runs, in ns; of other kinds here. */
+bool    store_clock(struct task *me, struct store *store, int64_t *ns);
 bool    store_delete_key(struct task *me, struct store *store, const char *key, bool *was_there);
 bool    store_num_keys(struct task *me, struct store *store, int64_t *count);
 bool    store_list_keys(struct task *me, struct store *store, struct store_text **keys, int *count); /* sorted */
@@ -89,7 +97,7 @@ void     store_set_timeout(struct store *store, uint64_t timeout_ps);
 /* ---- for the kinds ---- */
 enum store_op {
     STORE_SET, STORE_GET, STORE_CHECK, STORE_ADD, STORE_COMPARE_SET, STORE_APPEND, STORE_DELETE, STORE_COUNT, STORE_LIST,
-    STORE_PUSH, STORE_POP, STORE_LENGTH, STORE_POST, STORE_OPS
+    STORE_PUSH, STORE_POP, STORE_LENGTH, STORE_POST, STORE_CLOCK, STORE_OPS
 };
 enum store_what { STORE_VALUES, STORE_QUEUES /* with something in them */, STORE_ANY };
 struct store_request {

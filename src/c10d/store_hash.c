@@ -50,7 +50,8 @@ taker_of(const struct hash_store *hash, const char *key)
 static bool
 op_reads(enum store_op op)
 {
-    return op == STORE_GET || op == STORE_CHECK || op == STORE_COUNT || op == STORE_LIST || op == STORE_LENGTH;
+    return op == STORE_GET || op == STORE_CHECK || op == STORE_COUNT || op == STORE_LIST || op == STORE_LENGTH ||
+           op == STORE_CLOCK;
 }
 
 /* Keys are shared by the ranks of its world; without one, within the rank. Those of the rendezvous commute, and changes

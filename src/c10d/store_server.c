@@ -51,6 +51,8 @@ struct store_server {
     size_t             buffered;   /* bytes of all messages */
     uint64_t           changes;    /* of the table, that somebody may wait for */
     int64_t            deaf_until; /* no descriptor at all: accepting waits */
+    uint64_t           linger_ms;  /* written before `stop` is */
+    int64_t            ends_at;    /* it lingers until then; 0: it does not */
 };
 
 static int64_t
@@ -251,7 +253,8 @@ answer_request(struct store_server *server, struct peer *peer, const struct stor
     }
     if (reply.status == STORE_SHORT)
         reply.status = STORE_NO_MEMORY;
-    bool asks = request->op == STORE_GET || request->op == STORE_CHECK || request->op == STORE_COUNT;
+    bool asks = request->op == STORE_GET || request->op == STORE_CHECK || request->op == STORE_COUNT ||
+                request->op == STORE_CLOCK;
     if (reply.status == STORE_DONE && !asks)
         server->changes++;
     wire_add_reply(&peer->out, &reply, reply.bytes != NULL && reply.status == STORE_DONE ? reply.bytes : "",
@@ -437,10 +440,12 @@ prepare_polls(struct store_server *server)
 {
     int64_t now = now_ms(), next = -1;
     bool    deaf = server->deaf_until > now;
-    server->polls[0] = (struct pollfd){ .fd = server->stop[0], .events = POLLIN };
+    server->polls[0] = (struct pollfd){ .fd = server->ends_at > 0 ? -1 : server->stop[0], .events = POLLIN };
     server->polls[1] = (struct pollfd){ .fd = deaf ? -1 : server->listener, .events = POLLIN };
     if (deaf)
         next = server->deaf_until;
+    if (server->ends_at > 0 && (next < 0 || server->ends_at < next))
+        next = server->ends_at;
     for (size_t i = 0; i < server->count; i++) {
         const struct peer *peer = &server->peers[i];
         server->polls[i + 2] = (struct pollfd){ .fd = peer->fd, .events = peer->out.len > 0 ? POLLOUT : POLLIN };
@@ -465,16 +470,25 @@ serve_the_late(struct store_server *server)
     }
 }
 
+/* Whether it is to end now; else it may linger. */
+static bool
+ends_now(struct store_server *server, bool told)
+{
+    if (told)
+        server->ends_at = now_ms() + (int64_t)(server->linger_ms < INT32_MAX ? server->linger_ms : INT32_MAX);
+    return server->ends_at > 0 && (server->count == 0 || server->ends_at <= now_ms());
+}
+
 static void *
 serve_peers(void *argument)
 {
     struct store_server *server = argument;
-    for (;;) {
+    while (!ends_now(server, false)) {
         size_t count = server->count;
         int    ready = poll(server->polls, count + 2, prepare_polls(server));
         if (ready < 0 && errno != EINTR)
             break;
-        if (ready > 0 && server->polls[0].revents != 0)
+        if (ready > 0 && server->polls[0].revents != 0 && ends_now(server, true))
             break;
         for (size_t i = 0; ready > 0 && i < count; i++) {
             short events = server->polls[i + 2].revents;
@@ -554,11 +568,12 @@ store_server_peers(const struct store_server *server)
 }
 
 void
-store_server_stop(struct store_server *server)
+store_server_stop(struct store_server *server, uint64_t linger_ms)
 {
     ssize_t told = 0;
     if (server == NULL)
         return;
+    server->linger_ms = linger_ms;
     do
         told = write(server->stop[1], "", 1);
     while (told < 0 && errno == EINTR);

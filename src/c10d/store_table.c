@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "base/vec.h"
 #include "sched/account.h"
 
@@ -455,6 +456,14 @@ answer_post(struct store_table *table, const struct store_request *request, stru
         reply->status = table_set(table, key, &(struct store_text){ count, (size_t)length });
 }
 
+static int64_t
+clock_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 void
 store_table_answer(struct store_table *table, const struct store_request *request, struct store_reply *reply)
 {
@@ -475,6 +484,7 @@ store_table_answer(struct store_table *table, const struct store_request *reques
     case STORE_POP: answer_pop(table, request, reply); break;
     case STORE_LENGTH: answer_length(table, request, reply); break;
     case STORE_POST: answer_post(table, request, reply); break;
+    case STORE_CLOCK: reply->number = clock_ns(); break;
     case STORE_OPS: break;
     }
 }

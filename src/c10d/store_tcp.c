@@ -27,7 +27,7 @@
 enum { SLICE_MS = 50, ADDRESSES = 8 };
 
 /* A server and how many stores of this process it is kept for. */
-struct shared_server { atomic_int references; struct store_server *server; };
+struct shared_server { atomic_int references; struct store_server *server; uint64_t linger_ms; };
 
 struct tcp_store {
     struct store          store;
@@ -472,7 +472,7 @@ tcp_close(struct task *me, struct store *store)
     if (tcp->fd >= 0)
         close(tcp->fd);
     if (tcp->shared != NULL && atomic_fetch_sub(&tcp->shared->references, 1) == 1) {
-        store_server_stop(tcp->shared->server);
+        store_server_stop(tcp->shared->server, tcp->shared->linger_ms);
         free(tcp->shared);
     }
     pthread_mutex_destroy(&tcp->mutex);
@@ -561,4 +561,12 @@ int
 store_tcp_port(const struct store *store)
 {
     return ((const struct tcp_store *)store)->port;
+}
+
+void
+store_tcp_linger(struct store *store, uint64_t ms)
+{
+    struct tcp_store *tcp = (struct tcp_store *)store;
+    if (store->kind == &tcp_kind && tcp->shared != NULL)
+        tcp->shared->linger_ms = ms;
 }

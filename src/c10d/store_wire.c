@@ -92,6 +92,7 @@ counts_fit(const struct store_request *request)
     case STORE_POST: return keys == 1 && values == 1;
     case STORE_COMPARE_SET: return keys == 1 && values == 2;
     case STORE_COUNT:
+    case STORE_CLOCK:
     case STORE_LIST: return keys == 0 && values == 0;
     case STORE_OPS: break;
     }

@@ -1,6 +1,7 @@
 /* What goes from one to all, and from all to nobody: broadcast along a binomial tree, and the barrier.
  * PyTorch: gloo's broadcast. A barrier costs one latency after the last rank has come; gloo's takes log2(N) rounds. */
 #include "c10d/local.h"
+#include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
 
@@ -13,15 +14,19 @@ tree_send(struct task *me, const struct collective *call, int to)
 }
 
 static bool
+tree_received(struct task *me, const struct collective *call)
+{
+    tensor_bump(call->tensor);
+    tensor_tell(me, call->tensor);
+    return true;
+}
+
+static bool
 tree_receive(struct task *me, const struct collective *call, int from)
 {
     struct hop hop = { .in = link_between(me, call->channel, from, call->rank),
                        .receive = { .data = tensor_elements(call->tensor), .bytes = (size_t)call->bytes } };
-    if (hop.in == NULL || !hop_run(me, call, &hop))
-        return false;
-    tensor_bump(call->tensor);
-    tensor_tell(me, call->tensor);
-    return true;
+    return hop.in != NULL && hop_run(me, call, &hop) && tree_received(me, call);
 }
 
 /* The root's tensor goes to all ranks along a binomial tree: whoever has it hands it on, the farthest first. Places are
@@ -36,6 +41,8 @@ local_broadcast(struct task *me, const struct collective *call)
         return false;
     if (call->bytes == 0)
         return true;
+    if (remote_takes(call))
+        return remote_run(me, call) && (place == 0 || tree_received(me, call));
     while (distance < call->ranks && (place & distance) == 0)
         distance *= 2;
     if (place != 0 && !tree_receive(me, call, (place - distance + root) % call->ranks))
@@ -64,6 +71,8 @@ local_barrier(struct task *me, const struct collective *call)
 {
     STAGE(me, c10d_barrier, call->sequence, call->ranks);
     struct channel *channel = call->channel;
+    if (remote_takes(call))
+        return remote_run(me, call);
     monitor_enter(me, &channel->monitor);
     uint64_t before = channel->opened;
     if (++channel->arrived == channel->size) {

@@ -8,6 +8,7 @@
 #include <string.h>
 #include "c10d/debug_level.h"
 #include "c10d/internal.h"
+#include "c10d/job.h"
 #include "device/cells.h"
 #include "device/stream.h"
 #include "sched/faults.h"
@@ -144,7 +145,7 @@ work_discard(struct task *me, struct work *work)
     monitor_leave(me, &work->group->monitor);
 }
 
-static bool
+bool
 work_is_lost(const struct work *work)
 {
     const struct communicator *communicator = work->group->communicator;
@@ -153,8 +154,8 @@ work_is_lost(const struct work *work)
 }
 
 /* Says why it is. */
-static bool
-work_lost(struct task *me, struct work *work)
+bool
+work_say_lost(struct task *me, struct work *work)
 {
     const struct communicator *communicator = work->group->communicator;
     bool broken = ledger_is_broken(&communicator->ledger, work->call.sequence);
@@ -197,7 +198,7 @@ work_refuse(struct task *me, struct work *work, enum ledger_answer answer)
     } else if (ledger_missed_report(me, work)) {
         return false;
     }
-    return work_lost(me, work);
+    return work_say_lost(me, work);
 }
 
 /* In the group's monitor. Where nothing is queued or under way and the caller would only wait, threads need not hand
@@ -227,6 +228,18 @@ work_queue(struct task *me, struct work *work)
     monitor_wake(me, &group->monitor);
 }
 
+bool
+work_nap(struct task *me, struct work *work, const struct wait_reason *reason)
+{
+    struct monitor    *monitor = &work->group->world->monitor;
+    struct wait_reason slice   = *reason;
+    slice.until = sched_now(me) + UINT64_C(1000000000);
+    monitor_enter(me, monitor);
+    bool goes_on = monitor_wait(me, monitor, &slice);
+    monitor_leave(me, monitor);
+    return goes_on;
+}
+
 /* The rank of the group that has not called it yet; -1: all have. */
 static int
 work_missing_rank(const struct work *work)
@@ -246,12 +259,14 @@ work_meet_all(struct task *me, struct work *work)
     struct monitor *monitor = &work->group->world->monitor;
     if (!work->meets_all)
         return true;
+    if (work->group->world->job != NULL)
+        return ledger_meet_in_store(me, work);
     monitor_enter(me, monitor);
     for (int rank; (rank = work_missing_rank(work)) >= 0;)
         if (!work_await(me, work, monitor, rank))
             return false;
     monitor_leave(me, monitor);
-    return !work_is_lost(work) || work_lost(me, work);
+    return !work_is_lost(work) || work_say_lost(me, work);
 }
 
 /* The number is taken, entered in the ledger and queued in one go: the queue's order is the numbers' order. */
@@ -303,7 +318,7 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
     if (!lost && monitor_wait(me, monitor, &reason))
         return true;
     monitor_leave(me, monitor);
-    return lost && work_lost(me, work);
+    return lost && work_say_lost(me, work);
 }
 
 /* Messages of a collective that somebody else wrote are sent by the comm task, which is in it. */
@@ -357,6 +372,23 @@ work_is_through(struct task *me, struct work *work)
     group->world->backend->wake(me, group->world->transport);
 }
 
+/* On the job's page: what this process is in, for whoever finds it dead. */
+static void
+work_note(const struct work *work, bool inside)
+{
+    const struct process_group *group = work->group;
+    const struct communicator  *communicator = group->communicator;
+    char text[64], of[24] = "";
+    if (group->world->job == NULL || work->entry == NULL)
+        return;
+    if (communicator->number > 0)
+        snprintf(of, sizeof of, " of group %d", communicator->number);
+    snprintf(text, sizeof text, "%s #%" PRId64 "%s", operation_name(work->call.operation), work->call.sequence, of);
+    job_note_call(group->world->job, &(struct job_call){
+        .id = communicator->id, .issued = process_group_sequence(group), .text = inside ? text : NULL, .line = work->line,
+        .over = work->call.sequence + !inside, .inside = inside });
+}
+
 /* Who asks whether it has ended, and its end. */
 static void
 work_meets(struct task *me, const struct work *work, enum touch touch)
@@ -378,8 +410,10 @@ work_finish(struct task *me, struct work *work)
             work_break_group(me, work);
     }
     bool is_collective = work->entry != NULL;
-    if (work->error.kind == E_NONE)
+    if (work->error.kind == E_NONE) {
         recorder_reach(me, group, work->recorded, FLIGHT_COMPLETED);
+        work_note(work, false);
+    }
     if (is_collective)
         completion_tell(me, work);
     ledger_leave(me, work);
@@ -461,6 +495,7 @@ work_run(struct task *me, struct work *work)
     sched_advance_to(me, work->issued_at);
     work->begun_at = sched_now(me);
     recorder_reach(me, work->group, work->recorded, FLIGHT_STARTED);
+    work_note(work, true);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
         (void)(work_meet_all(me, work) && work_move(me, work) &&
                work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */

@@ -1,10 +1,37 @@
 /* The world: what the ranks of one spawn have in common. The spawner makes and frees it; a rank has a rank_context.
  * Order of use: world_new, per rank rank_context_set and process_group_rendezvous, world_rank_ended, world_free. */
+#include <stdio.h>
 #include <stdlib.h>
 #include "c10d/internal.h"
+#include "c10d/job.h"
+#include "c10d/remote.h"
 #include "sched/faults.h"
 
 enum { WORLD_MAX = 4096 };
+
+/* Its store is a part of the job's, with a connection of its own, since who waits there keeps others waiting. */
+static void
+join_job(struct task *me, struct world *world, struct job *job)
+{
+    char          prefix[32];
+    struct store *store = store_clone(me, job_store(job));
+    world->job = job;
+    job_add_world(me, job, world);
+    snprintf(prefix, sizeof prefix, "world/%d", world->number);
+    if (store != NULL)
+        world->store = store_prefix_new(me, prefix, store);
+    store_drop(me, store);
+}
+
+static const struct group_backend *
+backend_for(struct world *world, const struct world_options *options)
+{
+    if (options->job == NULL || options->size < 2)
+        return options->backend != NULL ? options->backend : &backend_local;
+    world->own_backend      = backend_remote;
+    world->own_backend.name = job_backend(options->job);
+    return &world->own_backend;
+}
 
 struct world *
 world_new(struct task *me, const struct world_options *options)
@@ -17,12 +44,16 @@ world_new(struct task *me, const struct world_options *options)
     if (world == NULL)
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     world->size       = options->size;
+    world->here       = options->job != NULL && job_rank(options->job) < options->size ? job_rank(options->job) : -1;
     world->timeout_ps = options->timeout_ps;
     world->check      = options->check;
-    world->backend    = options->backend != NULL ? options->backend : &backend_local;
+    world->number     = -1;
+    world->backend    = backend_for(world, options);
     world->ranks = calloc((size_t)options->size, sizeof *world->ranks);
     bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
-    if (ready)
+    if (ready && options->job != NULL)
+        join_job(me, world, options->job);
+    else if (ready)
         world->store = store_hash_new(me, world);
     hang_watch(me->sched, world);
     if (world->store != NULL)
@@ -32,6 +63,24 @@ world_new(struct task *me, const struct world_options *options)
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     }
     return world;
+}
+
+int
+world_here(const struct world *world)
+{
+    return world->here;
+}
+
+int
+world_number(const struct world *world)
+{
+    return world->number;
+}
+
+struct job *
+world_job(const struct world *world)
+{
+    return world->job;
 }
 
 static void
@@ -58,10 +107,12 @@ world_free(struct task *me, struct world *world)
         all_joined = process_group_destroy(me, group) && all_joined;
     if (!all_joined)
         return;
+    if (world->job != NULL) /* from here on its log tells this world nothing */
+        job_remove_world(me, world->job, world);
     world_free_groups(me, world);
     if (world->transport != NULL)
         world->backend->close(me, world->transport);
-    if (world->store != NULL)
+    if (world->store != NULL && world->job == NULL)
         store_hash_leave_world(world->store);
     store_drop(me, world->store);
     hang_unwatch(world);

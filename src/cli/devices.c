@@ -6,20 +6,19 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/vec.h"
+#include "c10d/plugin.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "device/device.h"
 #include "hw/presets.h"
 #include "tensor/blas.h"
 
-/* What other back-ends stand on: a library that is there or not, and the package that brings it. A library alone is no
- * back-end: none of these has its plug-in yet. */
+/* What back-ends without a plug-in yet stand on: a library that is there or not, and the package that brings it. A library
+ * alone is no back-end. */
 struct missing { const char *name, *soname, *library, *package; };
 static const struct missing missing_table[] = {
     { "cuda", "libcuda.so.1", "the NVIDIA driver", "with the card's driver; the toolkit is nvidia-cuda-toolkit" },
     { "nccl", "libnccl.so.2", "NCCL's library", "in libnccl2, libnccl-dev" },
-    { "mpi", "libmpi.so.40", "Open MPI's library", "in libopenmpi-dev, openmpi-bin" },
-    { "gloo", "libgloo.so.0", "Gloo's library", "in libgloo-dev" },
 };
 
 static void
@@ -51,6 +50,20 @@ print_hardware(void)
         const struct preset *p = preset_at(i);
         printf("  %-15s %4g us %5g us %5g us + bytes / %5g GB/s   %s\n", p->name, p->host_us, p->kernel_us,
                p->latency_us, p->bytes_per_us / 1000, p->about);
+    }
+}
+
+/* One process a rank: --backend. */
+static void
+print_transports(void)
+{
+    puts("\nback-ends between processes (--backend):");
+    for (size_t i = 0; i < plugin_count(); i++) {
+        struct transport_why    why;
+        char                    label[16];
+        const struct transport *transport = plugin_open(plugin_name(i), &why);
+        snprintf(label, sizeof label, "  %-6s ", plugin_name(i));
+        answer_line(label, transport != NULL ? transport->version : why.text);
     }
 }
 
@@ -102,6 +115,7 @@ cli_devices(int argc, char **argv)
     print_products();
     puts("ranks     local: tasks of one process, up to 1024");
     print_hardware();
+    print_transports();
     print_missing();
     return STATUS_DONE;
 }

@@ -443,7 +443,7 @@ run_all(struct launch *launch)
 static void
 launch_end(struct launch *launch)
 {
-    store_server_stop(launch->store);
+    store_server_stop(launch->store, 0);
     for (int i = 0; i < launch->started; i++)
         worker_free(&launch->workers[i]);
     if (launch->signals >= 0)

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/vec.h"
+#include "cli/job_start.h"
 #include "cli/message.h"
 #include "hw/presets.h"
 
@@ -82,7 +83,7 @@ static const struct option option_table[] = {
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, ALL, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
-    { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process" },
+    { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process; gloo, mpi: each is a process" },
     { "world", "N", OPTION_RANKS, ALL, FIELD(world), "ranks of a spawn that does not say how many" },
     { "hops", "", OPTION_FLAG, BOTH, FIELD(hops), "record each message of a collective above 64 ranks, too" },
     { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },
@@ -304,9 +305,6 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
     if (o->device != NULL && strcmp(o->device, "cpu") != 0)
         return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
                        "missing", command, o->device);
-    if (o->backend != NULL && strcmp(o->backend, "local") != 0)
-        return message(STATUS_USAGE, "%s: built without --backend %s, there is local; 'ringside devices' says what is "
-                       "missing", command, o->backend);
     if (o->hardware != NULL && preset_find(o->hardware) == NULL) {
         const char *meant = nearest(o->hardware, preset_at(0), preset_count(), sizeof(struct preset));
         return message(STATUS_USAGE, "%s: unknown hardware '%s'%s%s%s", command, o->hardware,
@@ -317,7 +315,7 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
 }
 
 /* The command line that is read; `status` is what to exit with once a word was refused. */
-struct option_words { const char *command; enum option_scope scope; struct run_options *out; int status; };
+struct option_words { const char *command; enum option_scope scope; struct run_options *out; int status; bool has_executor; };
 
 /* Words of launch that are for each process's `run`: those that `run` knows too. */
 static void
@@ -356,6 +354,7 @@ read_option(struct option_words *words, const char *word, const char *value)
                                 option->value, option->name, range_of(option->type));
         return 0;
     }
+    words->has_executor  = words->has_executor || option->type == OPTION_EXECUTOR;
     words->out->has_seed = words->out->has_seed || strcmp(option->name, "seed") == 0;
     pass_on(words, option, (const char *const[]){ word, value }, takes && !joined ? 2 : 1);
     return takes && !joined ? 2 : 1;
@@ -371,7 +370,7 @@ options_free(struct run_options *options)
 int
 options_parse(int argc, char **argv, enum option_scope scope, struct run_options *out)
 {
-    struct option_words words = { argv[0], scope, out, -1 };
+    struct option_words words = { argv[0], scope, out, -1, false };
     *out = (struct run_options){ .executor = scope == OPTION_LAUNCH ? EXECUTOR_FREE : EXECUTOR_STEPPED };
     if (scope == OPTION_LAUNCH && (out->launch.passed = calloc((size_t)argc + 1, sizeof *out->launch.passed)) == NULL)
         return message(STATUS_FAILED, "out of memory");
@@ -399,5 +398,6 @@ options_parse(int argc, char **argv, enum option_scope scope, struct run_options
             i++;
         }
     }
-    return refuse_combination(argv[0], scope, out);
+    int status = job_start_settle(argv[0], scope, out, words.has_executor);
+    return status >= 0 ? status : refuse_combination(argv[0], scope, out);
 }

@@ -13,11 +13,14 @@
 #include <unistd.h>
 #include "base/map.h"
 #include "base/reader.h"
+#include "base/runtime_folder.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/vec.h"
+#include "c10d/job.h"
 #include "cli/commands.h"
 #include "cli/course.h"
+#include "cli/job_start.h"
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/trial.h"
@@ -55,9 +58,14 @@ struct lesson_run {
     struct blas               blas;
     bool                      fast;         /* blas is open */
     struct lesson            *lesson;
+    const char               *trace;        /* its file; NULL: in memory */
+    char                      trace_room[PATH_MAX];
+    struct runtime_folder     folder;       /* for a trace that only the other processes of the job read */
+    struct job               *job;          /* this process is one of it; NULL: it is alone */
     struct error              error;
     int                       status;
     bool                      finished;
+    bool                      told;         /* why it failed */
     struct chosen             chosen;       /* of the schedule, what was done; last, as its steps would follow */
 };
 
@@ -180,7 +188,8 @@ open_trace(struct lesson_run *run)
 {
     const struct run_options *options = run->options;
     bool                      free_running = options->executor == EXECUTOR_FREE;
-    struct trace_options      trace = { .path = options->trace, .prepare = free_running, .hash = options->hash,
+    run->trace = job_trace_path(options, run->job, &run->folder, run->trace_room);
+    struct trace_options      trace = { .path = run->trace, .prepare = free_running, .hash = options->hash,
                                         .clock = free_running ? trace_wall_clock() : CLOCK_VIRTUAL_PS };
     char                      why[300];
     run->writer = trace_create(&trace, why, sizeof why);
@@ -211,7 +220,9 @@ make_lesson(struct lesson_run *run)
                                           .quiet = o->quiet, .teacher = o->teacher, .trusted = o->trust,
                                           .hardware = o->hardware, .report = o->report,
                                           .has_seed = o->has_seed, .seed = o->seed, .world = (int)o->world,
-                                          .hops = o->hops, .check_ranks = o->check_ranks };
+                                          .hops = o->hops, .check_ranks = o->check_ranks,
+                                          .trace = run->trace,
+                                          .process = run->job != NULL ? job_rank(run->job) : 0 };
     run->lesson = lesson_new(&options);
     if (run->lesson == NULL)
         run->status = message(STATUS_FAILED, "out of memory");
@@ -261,6 +272,7 @@ make_sched(struct lesson_run *run)
     }
     lesson_runs_in(run->lesson, run->sched);
     lesson_names_tensors(run->sched);
+    sched_set_part(run->sched, PART_JOB, run->job);
     if (run->fast)
         blas_use(run->sched, &run->blas);
     return true;
@@ -272,10 +284,15 @@ make_sched(struct lesson_run *run)
 static void
 tell_error(const struct lesson_run *run, const struct error *error)
 {
-    struct failure failure = { run->options->lesson, error->lesson_line,
-                               error->kind == E_SCRIPT ? "" : error_name(error->kind), "", error->message };
+    char           who[24]  = "";
+    struct failure failure  = { run->options->lesson, error->lesson_line,
+                                error->kind == E_SCRIPT ? "" : error_name(error->kind), who, error->message };
+    if (run->job != NULL && lesson_is_rank(run->lesson) && !error_is_of_hang(error)) /* that one names all it is about */
+        snprintf(who, sizeof who, "rank %d: ", job_rank(run->job));
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */
+    if (lesson_is_told(run->lesson, error))
+        return;
     if (run->options->trial != NULL)
         trial_fail(run->options->trial, error);
     else
@@ -301,6 +318,18 @@ tell_unstruck(struct sched *sched)
     for (size_t next = 0; fault_unstruck(sched, &next, &text); str_clear(&text))
         message(0, "%s", str_text(&text));
     str_free(&text);
+}
+
+/* Whoever is told that this process goes may end it: it has said by then why. */
+static void
+leave_job(struct task *me, struct lesson_run *run, bool ok)
+{
+    if (!ok)
+        lesson_compare_error(me, run->lesson);
+    if (!ok)
+        tell_error(run, &run->error);
+    run->told = !ok;
+    job_leave(me, run->job, &run->error);
 }
 
 static bool
@@ -335,6 +364,8 @@ run_script(struct task *me, struct lesson_run *run)
         debugger_finished(run->debugger, me, run->status);
     lesson_remove_script(run->lesson, script);
     script_free(me, script);
+    if (run->job != NULL)
+        leave_job(me, run, ok);
     return ok;
 }
 
@@ -396,7 +427,8 @@ execute(struct lesson_run *run)
     if (!ok) {
         if (!run->finished || run->status == STATUS_DONE)
             run->status = error_exit_status(&error);
-        tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
+        if (!run->told)
+            tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
     }
     devices_free(run->sched);
     if (options->trial != NULL)
@@ -427,11 +459,11 @@ tell_exercise(const char *name)
                 (int)strcspn(name, "-"), name);
 }
 
-int
-run_lesson(const struct run_options *options, struct debugger *debugger)
+static int
+run_in_job(const struct run_options *options, struct debugger *debugger, struct job *job)
 {
     struct run_options without_trace;
-    struct lesson_run  run = { .options = options, .debugger = debugger, .status = STATUS_FAILED };
+    struct lesson_run  run = { .options = options, .debugger = debugger, .job = job, .status = STATUS_FAILED };
     name_lesson(&run);
     bool read = read_lesson(&run);
     if (read)
@@ -448,10 +480,12 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
         if (run.status == STATUS_DONE && lesson_head(run.lesson)->title[0] == '\0')
             tell_exercise(run.name);
     }
+    job_close(job);
     sched_free(run.sched);
     lesson_free(run.lesson);
     if (run.writer != NULL)
         close_trace(&run);
+    runtime_folder_remove(&run.folder);
     schedule_free(&run.schedule);
     fault_plan_free(&run.faults);
     free(run.text);
@@ -459,11 +493,23 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
 }
 
 int
+run_lesson(const struct run_options *options, struct debugger *debugger)
+{
+    return run_in_job(options, debugger, NULL);
+}
+
+int
 cli_run(int argc, char **argv)
 {
     struct run_options options;
+    struct job_start   start  = { .job = NULL };
     int                status = options_parse(argc, argv, OPTION_RUN, &options);
     if (status < 0)
         status = lesson_choose(argv[0], &options);
-    return status >= 0 ? status : run_lesson(&options, NULL);
+    if (status < 0)
+        status = job_start(&options, &start);
+    if (status < 0)
+        status = run_in_job(&options, NULL, start.job);
+    job_free(start.job);
+    return status;
 }

@@ -358,7 +358,7 @@ compare_with(struct session *session, const struct session_run *run, struct str 
     struct trace    *both = NULL;
     struct diff     *diff = NULL;
     if (parts[0].trace != NULL)
-        both = trace_join(parts, 2, JOIN_ITERATION, why, sizeof why);
+        both = trace_join(parts, 2, &(struct join_wish){ .clock = JOIN_ITERATION }, why, sizeof why);
     if (both != NULL)
         diff = diff_new(both, why, sizeof why);
     if (diff != NULL) {

@@ -4,16 +4,20 @@
  * Interface: check_backend, check_device_id, lua_open_backends. */
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/backend.h"
+#include "c10d/job.h"
+#include "c10d/plugin.h"
 #include "device/device.h"
 #include "lua/dispatch.h"
 #include "lua/rank.h"
+#include "lua/share.h"
+#include "lua/spawned.h"
 
 enum { NAME_MOST = 32 };
 
-static const struct group_backend *const built[] = { &backend_local };
 static const char *const known[] = { "local", "gloo", "nccl", "ucc", "mpi", "xccl", "fake" };
 
 /* In lower case; false: it is longer than any name. */
@@ -35,19 +39,45 @@ is_known(const char *lower)
     return found;
 }
 
+/* `local` always; those between processes where their library and our part for it are there. */
 static bool
 is_built(const char *lower)
 {
-    bool found = false;
-    for (size_t i = 0; i < countof(built) && !found; i++)
-        found = strcmp(built[i]->name, lower) == 0;
-    return found;
+    struct transport_why why;
+    for (size_t i = 0; i < plugin_count(); i++)
+        if (strcmp(lower, plugin_name(i)) == 0)
+            return plugin_open(lower, &why) != NULL;
+    return strcmp(lower, backend_local.name) == 0;
+}
+
+/* Ranks are processes of a job, whose back-end is one for all; or, where it has too few, tasks of the first. */
+static const char *
+backend_here(lua_State *L, const struct task *me)
+{
+    const struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
+    const struct job  *job  = share_job(me);
+    bool               split = rank == NULL || rank->spawn == NULL || rank->spawn->split;
+    return job != NULL && split ? job_backend(job) : backend_local.name;
+}
+
+static void
+refuse_backend(lua_State *L, const char *lower, const char *here)
+{
+    if (strcmp(here, backend_local.name) != 0)
+        raise_error(L, "RuntimeError", "the ranks of this job have the back-end '%s', not '%s': write '%s', or leave it "
+                    "out", here, lower, here);
+    if (is_built(lower))
+        raise_error(L, "RuntimeError", "the back-end '%s' is for ranks that are processes: %s; here, write '%s', or "
+                    "leave it out", lower, strcmp(lower, "mpi") == 0 ? "mpirun -n 2 ringside run --backend mpi LESSON"
+                    : "ringside launch --nproc 2 LESSON", here);
+    raise_error(L, "RuntimeError", "the back-end '%s' is not built in: write '%s', or leave it out", lower, here);
 }
 
 /* "local", or one for each kind of device: "cpu:local,cuda:local". */
 void
-check_backend(lua_State *L, const char *name)
+check_backend(lua_State *L, struct task *me, const char *name)
 {
+    const char *here = backend_here(L, me);
     for (const char *at = name; at != NULL;) {
         size_t      length = strcspn(at, ","), device = strcspn(at, ":,");
         const char *one    = at + (at[device] == ':' ? device + 1 : 0);
@@ -55,10 +85,9 @@ check_backend(lua_State *L, const char *name)
         snprintf(word, sizeof word, "%.*s", (int)(at + length - one), one);
         bool fits = lower_name(word, lower);
         if (!fits || !is_known(lower))
-            raise_error(L, "AssertionError", "Unknown c10d backend type %.60s: there is %s", name, built[0]->name);
-        if (!is_built(lower))
-            raise_error(L, "RuntimeError", "the back-end '%s' is not built in: write '%s', or leave it out", lower,
-                        built[0]->name);
+            raise_error(L, "AssertionError", "Unknown c10d backend type %.60s: there is %s", name, here);
+        if (strcmp(lower, here) != 0)
+            refuse_backend(L, lower, here);
         at = at[length] == ',' ? at + length + 1 : NULL;
     }
 }
@@ -82,7 +111,7 @@ l_backend(lua_State *L)
                            luaL_typename(L, 2));
     if (!lower_name(lua_tostring(L, 2), lower) || !is_known(lower))
         return raise_error(L, "ValueError", "Invalid backend: '%.60s'; there is %s", lua_tostring(L, 2),
-                           built[0]->name);
+                           backend_local.name);
     lua_pushstring(L, lower);
     return 1;
 }
@@ -105,7 +134,7 @@ backend_index(lua_State *L)
 static int
 l_is_available(lua_State *L)
 {
-    lua_pushboolean(L, countof(built) > 0);
+    lua_pushboolean(L, true);
     return 1;
 }
 
@@ -145,9 +174,19 @@ l_is_nccl_available(lua_State *L)
     return answer_built(L, "nccl");
 }
 
+/* torchrun and `ringside launch` say so. */
+static int
+l_is_torchelastic_launched(lua_State *L)
+{
+    lua_pushboolean(L, getenv("TORCHELASTIC_RUN_ID") != NULL);
+    return 1;
+}
+
 static const struct lua_entry entries[] = {
-    { "is_gloo_available", l_is_gloo_available, "dist.is_gloo_available()", "whether the back-end gloo is built in" },
-    { "is_mpi_available", l_is_mpi_available, "dist.is_mpi_available()", "whether the back-end mpi is built in" },
+    { "is_torchelastic_launched", l_is_torchelastic_launched, "dist.is_torchelastic_launched()",
+      "whether `ringside launch`, or torchrun, started this process" },
+    { "is_gloo_available", l_is_gloo_available, "dist.is_gloo_available()", "whether the back-end gloo is there" },
+    { "is_mpi_available", l_is_mpi_available, "dist.is_mpi_available()", "whether the back-end mpi is there" },
     { "is_nccl_available", l_is_nccl_available, "dist.is_nccl_available()", "whether the back-end nccl is built in" },
     { "is_available", l_is_available, "dist.is_available()", "whether process groups are built in" },
     { "is_backend_available", l_is_backend_available, "dist.is_backend_available(str backend) -> any",

@@ -6,11 +6,13 @@
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/group.h"
+#include "c10d/job.h"
 #include "c10d/rendezvous.h"
 #include "c10d/store.h"
 #include "lua/data.h"
 #include "lua/dispatch.h"
 #include "lua/rank.h"
+#include "lua/share.h"
 #include "lua/spawn.h"
 #include "parallel/reducer.h"
 #include "sched/task.h"
@@ -77,17 +79,19 @@ is_env(const char *address)
     return strncmp(address, "env:", 4) == 0;
 }
 
-/* What was given, or what the address says; env:// may leave it to a spawn that knows. */
+/* What was given, or what the address says; env:// may leave it to a spawn or a job that knows. */
 static struct rendezvous
 find_place(lua_State *L, struct task *me, const struct rank *rank, struct meeting *meeting)
 {
     struct rendezvous_options *options = &meeting->options;
     struct rendezvous          place   = { .rank = options->rank, .world_size = options->world_size };
+    const struct job *job = share_job(me);
     bool in_spawn = rank != NULL && rank->spawn != NULL;
-    if (in_spawn && (meeting->address == NULL || is_env(meeting->address))) {
-        options->rank       = place.rank       = place.rank < 0 ? rank->context.rank : place.rank;
-        options->world_size = place.world_size = place.world_size < 0 ? world_size(rank->context.world)
-                                                                      : place.world_size;
+    if ((in_spawn || job != NULL) && (meeting->address == NULL || is_env(meeting->address))) {
+        int own = in_spawn ? rank->context.rank : job_rank(job);
+        int all = in_spawn ? world_size(rank->context.world) : job_size(job);
+        options->rank       = place.rank       = place.rank < 0 ? own : place.rank;
+        options->world_size = place.world_size = place.world_size < 0 ? all : place.world_size;
     }
     bool known = place.rank >= 0 && place.world_size >= 0;
     if (meeting->store != NULL || (meeting->address == NULL && known))
@@ -110,19 +114,33 @@ check_place(lua_State *L, const struct rank *rank, const struct rendezvous *plac
         raise_error(L, "ValueError", "rank is %lld, but this is rank %d", (long long)place->rank, rank->context.rank);
 }
 
-/* Outside a spawn there is one rank, the lesson itself. */
+/* In a job, the numbers are its own: found out before anybody waits for a rank that will not come. */
+static void
+check_job(lua_State *L, const struct job *job, const struct rendezvous *place)
+{
+    if (place->world_size != job_size(job))
+        raise_error(L, "ValueError", "world_size is %lld, but this job has %d processes", (long long)place->world_size,
+                    job_size(job));
+    if (place->rank != job_rank(job))
+        raise_error(L, "ValueError", "rank is %lld, but this process is rank %d of its job", (long long)place->rank,
+                    job_rank(job));
+}
+
+/* Outside a spawn there is one rank, the lesson itself; in a job one in each process. */
 static struct rank *
 lone_rank(lua_State *L, struct task *me, const struct rendezvous *place)
 {
     struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
-    if (place->world_size > 1)
+    if (share_job(me) != NULL)
+        check_job(L, share_job(me), place);
+    else if (place->world_size > 1)
         raise_error(L, "RuntimeError", "a world of %lld ranks: dist.spawn(function(rank) ... end, { world = %lld }) "
                                        "starts them in this process; without it there is one",
                     (long long)place->world_size, (long long)place->world_size);
     if (rank != NULL)
         return rank;
     enum debug_level level = debug_level_here(L);
-    struct call      call  = call_open(L, me, CALL_PLAIN);
+    struct call      call  = call_open(L, me, CALL_BACK);
     rank                   = lone_rank_new(L, me, level);
     call_done(&call, rank != NULL);
     return rank;
@@ -167,7 +185,7 @@ l_init_process_group(lua_State *L)
         return raise_error(L, "ValueError", "trying to initialize the default process group twice: call "
                                             "dist.destroy_process_group first");
     check_device_id(L, me, &a.at[DEVICE_ID]);
-    check_backend(L, a.at[BACKEND].none ? NULL : a.at[BACKEND].text);
+    check_backend(L, me, a.at[BACKEND].none ? NULL : a.at[BACKEND].text);
     struct meeting          meeting = take_meeting(L, a.at);
     const struct rendezvous place   = find_place(L, me, rank, &meeting);
     if (rank == NULL || rank->spawn == NULL)

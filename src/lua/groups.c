@@ -22,7 +22,7 @@ take_making(lua_State *L, struct making *out, const struct argument *at)
 {
     *out = (struct making){ .me = script_task(L), .parent = group_here(L), .options = { .sort_ranks = true } };
     out->options.timeout_ps = timeout_given(L, &at[0], &at[2]);
-    check_backend(L, at[1].none ? NULL : at[1].text);
+    check_backend(L, out->me, at[1].none ? NULL : at[1].text);
 }
 
 static void

@@ -61,7 +61,7 @@ struct script_object {
 };
 
 /* What other files of this folder keep per script; `drop` is called by script_free before the state closes. */
-enum script_part { SCRIPT_LESSON, SCRIPT_STATE, SCRIPT_TRACE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES,
+enum script_part { SCRIPT_LESSON, SCRIPT_STATE, SCRIPT_TRACE, SCRIPT_JOB_TRACE, SCRIPT_SHARE, SCRIPT_DISTRIBUTED, SCRIPT_NAMES, SCRIPT_CYCLES,
                    SCRIPT_FUTURES, SCRIPT_WORKER, SCRIPT_CREWS, SCRIPT_PARTS };
 
 struct dead { void *object; void (*drop)(struct task *me, void *object); uint64_t order; };
@@ -107,6 +107,9 @@ struct script {
     uint64_t       outer;        /* SLOT_LUA of the main task before */
     char           name[128];    /* the lesson's file name, without its folder */
     char           last_error[2048]; /* message of the error object at registry["ringside.error"] */
+    /* In a job: how many spawns there have been, questions to rs.trace, cuts of its traces. */
+    unsigned       spawns, questions, questions_forgotten, cuts;
+    bool           trace_told;   /* to the other processes: where it is */
     struct rank   *lone;         /* lone.c: freed last, since works and modules point there; NULL: none */
     void          *parts[SCRIPT_PARTS];
     void         (*drop_part[SCRIPT_PARTS])(struct task *me, void *part);

@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-struct task; struct lesson; struct script; struct debugger_names; struct sched;
+struct task; struct lesson; struct script; struct debugger_names; struct sched; struct str; struct reader; struct error;
 
 struct lesson_options {
     const char *name;          /* stands before its checks' names: "01-six-rows"; copied */
@@ -23,6 +23,8 @@ struct lesson_options {
     int         world;         /* --world: 0 none */
     bool        hops;          /* --hops */
     bool        check_ranks;   /* --check-ranks */
+    const char *trace;         /* the file of this process's trace; NULL: none. Must outlive the run */
+    int         process;       /* of a job: which one this is; 0 without a job */
     struct exercise_report *report; /* checks and hints go there and are not printed; NULL: printed. Must outlive the run */
 };
 
@@ -67,7 +69,7 @@ const struct lesson_head *lesson_head(const struct lesson *lesson);
 bool lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text);
 /* What print says, piece by piece between an open and its close: its lines, behind "# " in TAP; NULs may be in it. Nobody
  * else prints meanwhile, so nothing between the two may raise or wait. */
-void lesson_print_open(struct lesson *lesson);
+void lesson_print_open(struct lesson *lesson, int rank);
 void lesson_print_text(struct lesson *lesson, const char *text, size_t length);
 void lesson_print_close(struct lesson *lesson);
 bool lesson_hint(struct task *me, struct lesson *lesson, int rank, const char *text); /* after a check that failed */
@@ -82,6 +84,20 @@ bool lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_ques
 struct lesson_check { int rank; uint32_t line; bool ok; const char *name, *detail, *skip, *hints; };
 bool lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check);
 void lesson_join(struct task *me, struct lesson *lesson);          /* prints what ranks kept, by (rank, line) */
+/* All processes of a job run the lesson, and the first alone says what the lesson itself says. From here on this process is a
+ * rank as a whole, as under torchrun: it prints, and its checks wait for lesson_end of the first. */
+void lesson_becomes_rank(struct lesson *lesson);
+bool lesson_is_rank(const struct lesson *lesson);
+/* What ranks kept, for another process; then it is kept here no more. And what another wrote. false: failed. */
+void lesson_write_checks(struct task *me, struct lesson *lesson, struct str *out);
+bool lesson_read_checks(struct task *me, struct lesson *lesson, struct reader *in);
+/* An error that all processes of a job raise: the first tells it. */
+void lesson_share_error(struct lesson *lesson, const struct error *error);
+bool lesson_is_told(const struct lesson *lesson, const struct error *error);   /* elsewhere */
+/* gather.c: the lesson's own script has failed with me's error; whether the first process says the same, which ends soon then. */
+void lesson_compare_error(struct task *me, struct lesson *lesson);
+/* gather.c, at the end of processes that are ranks: the checks of all become the first one's, if all go well. */
+void lesson_gather(struct task *me, struct lesson *lesson, bool completed);
 /* The end: `completed` prints the plan. */
 void lesson_end(struct task *me, struct lesson *lesson, bool completed);
 int  lesson_failed(const struct lesson *lesson);                   /* checks that do not hold */

@@ -13,11 +13,11 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
+#include "lua/check_list.h"
 #include "sched/account.h"
 #include "sched/faults.h"
 #include "sched/stage.h"
 
-struct kept_choice { struct lesson_check check; uint32_t order; size_t bytes; }; /* owns its four texts */
 struct rank_script { int rank; struct script *script; };
 
 struct lesson {
@@ -27,8 +27,11 @@ struct lesson {
     char                  name[128], title[256], prefix[128];
     char                  exercise[128]; /* file of the one that is checked; "" none */
     pthread_mutex_t       mutex;      /* guards what follows */
-    struct kept_choice          *kept;
-    size_t                kept_count, kept_room;
+    struct check_list     kept;
+    char                 *shared;     /* message of the last error that all processes of the job raise; NULL: none */
+    bool                  is_rank;    /* this process of a job is one as a whole, see lesson_becomes_rank */
+    bool                  print_silent;
+    char                  print_prefix[40];  /* of each line of a print, while it is open */
     struct rank_script   *scripts;
     size_t                script_count, script_room;
     int                   checks, failed, skipped, write_error;
@@ -59,23 +62,13 @@ lesson_new(const struct lesson_options *options)
     return lesson;
 }
 
-static void
-forget_narration(struct kept_choice *kept)
-{
-    free((char *)kept->check.name);
-    free((char *)kept->check.detail);
-    free((char *)kept->check.skip);
-    free((char *)kept->check.hints);
-}
-
 void
 lesson_free(struct lesson *lesson)
 {
     if (lesson == NULL)
         return;
-    for (size_t i = 0; i < lesson->kept_count; i++)
-        forget_narration(&lesson->kept[i]);
-    free(lesson->kept);
+    check_list_free(&lesson->kept);
+    free(lesson->shared);
     free(lesson->scripts);
     pthread_mutex_destroy(&lesson->mutex);
     free(lesson);
@@ -120,6 +113,13 @@ lesson_write_error(const struct lesson *lesson)
 
 /* ---- printing ---- */
 
+/* All processes of a job run the lesson, but its own words are said by the first alone. */
+static bool
+is_silent(const struct lesson *lesson, int rank)
+{
+    return rank < 0 && lesson->options.process > 0;
+}
+
 /* The one way out of what a lesson says. The caller holds the mutex and has set errno to 0. */
 static void
 put_text(struct lesson *lesson, const char *text, size_t length)
@@ -163,7 +163,7 @@ lost(struct lesson *lesson)
         lesson->write_error = ENOMEM;
 }
 
-/* Each line of the text behind "# " (TAP) and "rN: " (ranks). */
+/* Each line of the text behind "# " (TAP) and "rN: " (ranks) or "rank N: " (processes that are ranks as a whole). */
 static void
 add_lines(const struct lesson *lesson, struct str *out, int rank, const char *indent, const char *text)
 {
@@ -173,6 +173,8 @@ add_lines(const struct lesson *lesson, struct str *out, int rank, const char *in
             str_add(out, "# ");
         if (rank >= 0)
             str_addf(out, "r%d: ", rank);
+        else if (lesson->options.process > 0)
+            str_addf(out, "rank %d: ", lesson->options.process);
         str_add(out, indent);
         str_add_bytes(out, text, length);
         str_add(out, "\n");
@@ -195,7 +197,7 @@ narrate(struct lesson *lesson, struct str *text)
 
 /* A check's name on one line; "#" would begin a directive. */
 static void
-add_choice_name(struct str *out, const char *text)
+add_check_name(struct str *out, const char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text == '#' || *text == '\\')
@@ -239,17 +241,18 @@ print_check(struct lesson *lesson, const struct lesson_check *check)
     lesson->skipped += check->skip != NULL;
     if (lesson->options.report != NULL)
         report_check(lesson, check);
-    if (lesson->options.report != NULL || (lesson->options.quiet && !lesson->options.tap && check->ok))
+    if (lesson->options.report != NULL || lesson->options.process > 0 ||
+        (lesson->options.quiet && !lesson->options.tap && check->ok))
         return;
 
     str_addf(&line, "%s %d - ", check->ok ? "ok" : "not ok", lesson->checks);
-    add_choice_name(&line, lesson->prefix);
+    add_check_name(&line, lesson->prefix);
     if (check->rank >= 0)
         str_addf(&line, "r%d: ", check->rank);
-    add_choice_name(&line, check->name);
+    add_check_name(&line, check->name);
     if (check->skip != NULL) {
         str_add(&line, " # SKIP ");
-        add_choice_name(&line, check->skip);
+        add_check_name(&line, check->skip);
     }
     str_add(&line, "\n");
     if (!check->ok) {
@@ -354,26 +357,42 @@ lesson_say(struct task *me, struct lesson *lesson, int rank, const char *text)
 {
     int64_t id = stage_text_id(me, text);
     POINT(me, lesson_say, id);
+    if (is_silent(lesson, rank))
+        return true;
     struct str out = { 0 };
     add_lines(lesson, &out, rank, "", text);
     return narrate(lesson, &out) || failed(me, E_MEMORY, "out of memory");
 }
 
+static void
+print_prefix(struct lesson *lesson)
+{
+    if (!lesson->print_silent)
+        put_text(lesson, lesson->print_prefix, strlen(lesson->print_prefix));
+}
+
 void
-lesson_print_open(struct lesson *lesson)
+lesson_print_open(struct lesson *lesson, int rank)
 {
     pthread_mutex_lock(&lesson->mutex);
     errno = 0;
-    put_text(lesson, "# ", lesson->options.tap ? 2 : 0);
+    snprintf(lesson->print_prefix, sizeof lesson->print_prefix, "%s", lesson->options.tap ? "# " : "");
+    size_t used = strlen(lesson->print_prefix);
+    if (is_silent(lesson, rank) && lesson->is_rank)
+        snprintf(lesson->print_prefix + used, sizeof lesson->print_prefix - used, "rank %d: ", lesson->options.process);
+    lesson->print_silent = is_silent(lesson, rank) && !lesson->is_rank;
+    print_prefix(lesson);
 }
 
 void
 lesson_print_text(struct lesson *lesson, const char *text, size_t length)
 {
     const char *end = text + length, *newline;
-    while (lesson->options.tap && (newline = memchr(text, '\n', (size_t)(end - text))) != NULL) {
+    if (lesson->print_silent)
+        return;
+    while (lesson->print_prefix[0] != '\0' && (newline = memchr(text, '\n', (size_t)(end - text))) != NULL) {
         put_text(lesson, text, (size_t)(newline + 1 - text));
-        put_text(lesson, "# ", 2);
+        print_prefix(lesson);
         text = newline + 1;
     }
     put_text(lesson, text, (size_t)(end - text));
@@ -382,7 +401,10 @@ lesson_print_text(struct lesson *lesson, const char *text, size_t length)
 void
 lesson_print_close(struct lesson *lesson)
 {
-    put_text(lesson, "\n", 1);
+    if (!lesson->print_silent)
+        put_text(lesson, "\n", 1);
+    if (!lesson->print_silent && lesson->options.process > 0 && lesson->options.out != NULL)
+        fflush(lesson->options.out); /* so that it stands among the lines of the others where it belongs */
     bool full = lesson->options.out != NULL && fault_fills_disk(lesson->sched);
     note_write_error(lesson, !full && (lesson->options.out == NULL || !ferror(lesson->options.out)));
     pthread_mutex_unlock(&lesson->mutex);
@@ -398,6 +420,8 @@ lesson_note(struct lesson *lesson, int rank, const char *word, const char *text)
         pthread_mutex_unlock(&lesson->mutex);
         return true;
     }
+    if (is_silent(lesson, rank) && !(lesson->is_rank && strcmp(word, "warning") == 0))
+        return true;
     str_addf(&both, "[%s] %s", word, text);
     add_lines(lesson, &out, rank, "", str_text(&both));
     bool ok = str_ok(&both);
@@ -456,6 +480,10 @@ lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question 
     int64_t why     = stage_text_id(me, question->why != NULL ? question->why : "");
     str_free(&details);
     POINT(me, lesson_ask, asked, answer, choices, why);
+    if (is_silent(lesson, -1)) {
+        str_free(&whole);
+        return true;
+    }
 
     add_lines(lesson, &out, -1, "? ", str_text(&whole));
     add_lines(lesson, &out, -1, "  -> ", question->answer);
@@ -467,49 +495,6 @@ lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question 
 
 /* ---- checks ---- */
 
-static size_t
-text_bytes(const char *text)
-{
-    return text != NULL ? strlen(text) + 1 : 0;
-}
-
-static size_t
-kept_bytes(const struct lesson_check *check)
-{
-    return 2 * sizeof(struct kept_choice) + text_bytes(check->name) + text_bytes(check->detail) +
-           text_bytes(check->skip) + text_bytes(check->hints);
-}
-
-/* The text is replaced by a copy; NULL stays, and is what a copy without memory is: false. */
-static bool
-copy_text(const char **text)
-{
-    bool there = *text != NULL;
-    *text      = there ? strdup(*text) : NULL;
-    return !there || *text != NULL;
-}
-
-/* Takes copies; false: no memory, nothing kept. The caller holds the mutex. */
-static bool
-keep_choice(struct task *me, struct lesson *lesson, const struct lesson_check *check)
-{
-    struct kept_choice kept = { .check = *check, .order = (uint32_t)lesson->kept_count };
-    kept.bytes = kept_bytes(check);
-    if (!account_take(me->sched, kept.bytes))
-        return false;
-    /* Each of them, whatever becomes of the others: all four are freed. */
-    bool name = copy_text(&kept.check.name), detail = copy_text(&kept.check.detail);
-    bool skip = copy_text(&kept.check.skip), hints = copy_text(&kept.check.hints);
-    if (!name || !detail || !skip || !hints ||
-        !vec_room(&lesson->kept, &lesson->kept_room, lesson->kept_count + 1, sizeof *lesson->kept)) {
-        forget_narration(&kept);
-        account_give(me->sched, kept.bytes);
-        return false;
-    }
-    lesson->kept[lesson->kept_count++] = kept;
-    return true;
-}
-
 /* rs.check, rs.close: one check, and whether it holds. */
 bool
 lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check)
@@ -520,40 +505,77 @@ lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *
     int64_t     detail = stage_text_id(me, told != NULL ? told : "");
     int64_t     hints  = stage_text_id(me, helps != NULL ? helps : "");
     POINT(me, lesson_check, text, check->ok, detail, hints);
-    bool ok = true;
+    bool                ok  = true;
+    struct lesson_check own = *check;
+    if (is_silent(lesson, check->rank) && lesson->is_rank)
+        own.rank = lesson->options.process;
     pthread_mutex_lock(&lesson->mutex);
-    if (check->rank < 0)
-        print_check(lesson, check);
+    if (own.rank < 0)
+        print_check(lesson, &own);
     else
-        ok = keep_choice(me, lesson, check);
+        ok = check_list_add(me->sched, &lesson->kept, &own);
     pthread_mutex_unlock(&lesson->mutex);
-    return ok || memory_failed(me, kept_bytes(check), "the host");
-}
-
-static int
-by_rank_and_line(const void *a, const void *b)
-{
-    const struct kept_choice *x = a, *y = b;
-    if (x->check.rank != y->check.rank)
-        return x->check.rank < y->check.rank ? -1 : 1;
-    if (x->check.line != y->check.line)
-        return x->check.line < y->check.line ? -1 : 1;
-    return x->order < y->order ? -1 : x->order > y->order;
+    return ok || memory_failed(me, check_bytes(check), "the host");
 }
 
 void
 lesson_join(struct task *me, struct lesson *lesson)
 {
     pthread_mutex_lock(&lesson->mutex);
-    if (lesson->kept_count > 0)
-        qsort(lesson->kept, lesson->kept_count, sizeof *lesson->kept, by_rank_and_line);
-    for (size_t i = 0; i < lesson->kept_count; i++) {
-        print_check(lesson, &lesson->kept[i].check);
-        forget_narration(&lesson->kept[i]);
-        account_give(me->sched, lesson->kept[i].bytes);
-    }
-    lesson->kept_count = 0;
+    check_list_sort(&lesson->kept);
+    for (size_t i = 0; i < lesson->kept.count; i++)
+        print_check(lesson, &lesson->kept.checks[i].check);
+    check_list_clear(me->sched, &lesson->kept);
     pthread_mutex_unlock(&lesson->mutex);
+}
+
+/* ---- between the processes of a job ---- */
+
+void
+lesson_becomes_rank(struct lesson *lesson)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    lesson->is_rank = true;
+    pthread_mutex_unlock(&lesson->mutex);
+}
+
+bool
+lesson_is_rank(const struct lesson *lesson)
+{
+    return lesson->is_rank;
+}
+
+void
+lesson_share_error(struct lesson *lesson, const struct error *error)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    free(lesson->shared);
+    lesson->shared = strdup(error->message); /* without memory it is told once more */
+    pthread_mutex_unlock(&lesson->mutex);
+}
+
+bool
+lesson_is_told(const struct lesson *lesson, const struct error *error)
+{
+    return lesson->options.process > 0 && lesson->shared != NULL && strcmp(lesson->shared, error->message) == 0;
+}
+
+void
+lesson_write_checks(struct task *me, struct lesson *lesson, struct str *out)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    check_list_write(&lesson->kept, out);
+    check_list_clear(me->sched, &lesson->kept);
+    pthread_mutex_unlock(&lesson->mutex);
+}
+
+bool
+lesson_read_checks(struct task *me, struct lesson *lesson, struct reader *in)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    bool ok = check_list_read(me->sched, &lesson->kept, in);
+    pthread_mutex_unlock(&lesson->mutex);
+    return ok || failed(me, E_MEMORY, "out of memory for the checks of other ranks");
 }
 
 static void
@@ -571,11 +593,15 @@ add_all_hold(const struct lesson *lesson, struct str *out)
 void
 lesson_end(struct task *me, struct lesson *lesson, bool completed)
 {
+    if (lesson->is_rank)
+        lesson_gather(me, lesson, completed);
     lesson_join(me, lesson);
     POINT(me, lesson_end, lesson->checks, lesson->failed);
     struct str out = { 0 };
     if (lesson->options.report != NULL)
         lesson->options.report->completed = completed;
+    else if (lesson->options.process > 0)
+        completed = false; /* the first one says it */
     else if (completed && lesson->options.tap)
         str_addf(&out, "1..%d\n", lesson->checks);
     else if (completed && lesson->checks > 0 && lesson->failed > 0)

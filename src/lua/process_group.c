@@ -5,9 +5,12 @@
 #include <math.h>
 #include <string.h>
 #include "base/vec.h"
+#include "c10d/job.h"
 #include "lua/dispatch.h"
 #include "lua/rank.h"
+#include "lua/share.h"
 #include "lua/shelf.h"
+#include "lua/spawned.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
@@ -232,17 +235,18 @@ l_get_group_rank(lua_State *L)
     return 1;
 }
 
-/* All ranks of a spawn live on one node. */
+/* All ranks of a spawn live on one node, but for a job's processes. */
 static int
 l_get_node_local_rank(lua_State *L)
 {
     const struct rank *rank = script_of(L)->parts[SCRIPT_DISTRIBUTED];
     struct arguments   a;
-    script_task(L);
+    struct task       *me = script_task(L);
     take_arguments(L, &a);
     if (rank == NULL && a.at[0].none)
         return raise_error(L, "RuntimeError", "there are no ranks here, so no local one: give fallback_rank");
-    lua_pushinteger(L, rank != NULL ? rank->context.rank : a.at[0].integer[0]);
+    const struct job *job = rank != NULL && (rank->spawn == NULL || rank->spawn->split) ? share_job(me) : NULL;
+    lua_pushinteger(L, job != NULL ? job_local_rank(job) : rank != NULL ? rank->context.rank : a.at[0].integer[0]);
     return 1;
 }
 
@@ -279,7 +283,7 @@ static const struct lua_entry entries[] = {
     { "get_rank", l_get_rank, "dist.get_rank(any? group=None) -> any", "this rank's number in the group" },
     { "get_world_size", l_get_world_size, "dist.get_world_size(any? group=None) -> any",
       "how many ranks the group has" },
-    { "get_backend", l_get_backend, "dist.get_backend(any? group=None) -> any", "the group's back-end: local" },
+    { "get_backend", l_get_backend, "dist.get_backend(any? group=None) -> any", "the group's back-end: local, or gloo or mpi in a job" },
     { "get_backend_config", l_get_backend_config, "dist.get_backend_config(any? group=None) -> any",
       "the back-end of each kind of device" },
     { "get_process_group_ranks", l_get_process_group_ranks, "dist.get_process_group_ranks(any? group=None) -> any",

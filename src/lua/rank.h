@@ -19,6 +19,8 @@ struct rank {
     struct spawn       *spawn;      /* NULL: a world of the lesson's own script alone (lone.c) */
     struct script      *script;     /* while it runs */
     struct parcel      *result;
+    void               *pickled;    /* the same for other processes of a job; owned */
+    size_t              pickled_size;
     struct task        *task;
     struct error        error;
     bool                stuck;      /* the run was stopped while it kept others waiting */
@@ -45,8 +47,8 @@ int  peer_given(lua_State *L, const struct rank_call *r, const struct peer_place
 struct rank *lone_rank_new(lua_State *L, struct task *me, enum debug_level level);   /* NULL: failed */
 void         lone_rank_free(struct task *me, struct rank *rank);  /* after the script's works and modules; NULL is fine */
 
-/* backends.c: checks a name that a lesson gives; NULL is fine. Raises unless it is built in. */
-void check_backend(lua_State *L, const char *name);
+/* backends.c: checks a name that a lesson gives; NULL is fine. Raises unless ranks here have it. */
+void check_backend(lua_State *L, struct task *me, const char *name);
 void check_device_id(lua_State *L, struct task *me, const struct argument *device_id);   /* raises unless it is there */
 void lua_open_backends(lua_State *L);
 

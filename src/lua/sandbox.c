@@ -11,6 +11,7 @@
 #include "base/visible.h"
 #include "lua/lesson.h"
 #include "lua/mistakes.h"
+#include "lua/spawn.h"
 #include "sched/sched.h"
 #include "sched/task.h"
 
@@ -107,7 +108,7 @@ repeatable_print(lua_State *L)
         lua_replace(L, i);
     }
     if (lesson != NULL)
-        lesson_print_open(lesson);
+        lesson_print_open(lesson, script_rank(script));
     for (int i = 1; i <= count; i++) {
         size_t      length = 0;
         const char *text   = lua_tolstring(L, i, &length);

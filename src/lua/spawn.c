@@ -15,26 +15,14 @@
 #include "lua/data.h"
 #include "lua/dispatch.h"
 #include "lua/lesson.h"
+#include "lua/pickle.h"
 #include "lua/rank.h"
+#include "lua/share.h"
+#include "lua/spawned.h"
 #include "parallel/check_ranks.h"
 #include "sched/account.h"
 #include "sched/sched.h"
 #include "tensor/tensor.h"
-
-/* Lives in a userdata of the spawning script: an error on the way frees it. */
-struct spawn {
-    struct world         *world;
-    struct check_ranks   *check;        /* NULL: replicas are not compared */
-    struct parcel        *parcel;
-    struct rank          *ranks;
-    int                   count;
-    bool                  by_hand;      /* init = false: ranks call init_process_group themselves */
-    enum debug_level      debug_level;  /* the ranks' first */
-    struct script_options options;
-    struct lesson        *lesson;       /* NULL: none */
-    struct flight        *flight;       /* what the ranks called, when they have ended; the script's */
-    char                  name[128];    /* the lesson's file */
-};
 
 int
 script_rank(const struct script *script)
@@ -56,12 +44,19 @@ refuse_in_rank(lua_State *L, const char *name)
         raise_error(L, "RuntimeError", "%s belongs to the lesson itself, but rank %d called it", name, rank);
 }
 
+static void
+forget_result(struct spawn *spawn, int number)
+{
+    parcel_free(spawn->ranks[number].result);
+    free(spawn->ranks[number].pickled);
+}
+
 static int
 spawn_gc(lua_State *L)
 {
     struct spawn *spawn = lua_touserdata(L, 1);
     for (int i = 0; spawn->ranks != NULL && i < spawn->count; i++)
-        parcel_free(spawn->ranks[i].result);
+        forget_result(spawn, i);
     free(spawn->ranks);
     parcel_free(spawn->parcel);
     spawn->ranks  = NULL;
@@ -70,6 +65,17 @@ spawn_gc(lua_State *L)
 }
 
 /* ---- in the rank ---- */
+
+/* What the rank answers, at the top, as bytes. */
+static void
+pickle_result(lua_State *L, struct rank *rank)
+{
+    rank->pickled_size = pickle_size(L, -1);
+    rank->pickled      = malloc(rank->pickled_size + 1);
+    if (rank->pickled == NULL)
+        raise_error(L, "MemoryError", "out of memory");
+    pickle(L, -1, rank->pickled, rank->pickled_size);
+}
 
 /* Argument 1: the rank. Unpacks f, arguments and the lesson's algorithms, calls f(rank, ...), packs what it answers;
  * of several values a list. */
@@ -87,6 +93,10 @@ run_rank(lua_State *L)
         lua_pushnil(L);
     if (results > 1)
         gather_values(L, 2);
+    if (rank->spawn->job != NULL) {
+        pickle_result(L, rank);
+        return 0;
+    }
     rank->result = parcel_new(script_of(L)->sched);
     if (rank->result == NULL)
         return raise_error(L, "MemoryError", "out of memory");
@@ -166,7 +176,10 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     struct script *script = script_of(L);
     struct spawn  *spawn  = push_owned(L, sizeof *spawn, "ringside.spawn", spawn_gc);
     *spawn                = (struct spawn){ .count = count, .by_hand = by_hand, .options = script->options,
-                                            .lesson = lesson_of(me), .debug_level = debug_level_here(L) };
+                                            .lesson = lesson_of(me), .debug_level = debug_level_here(L),
+                                            .job = share_job(me) };
+    spawn->script            = script;
+    spawn->number            = script->spawns++;
     spawn->options.catalogue = script->catalogue;
     spawn->options.layers    = script->layers;
     snprintf(spawn->name, sizeof spawn->name, "%s", script->name);
@@ -177,8 +190,8 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     return spawn;
 }
 
-static bool
-start_rank(struct task *me, struct spawn *spawn, int number)
+bool
+spawn_start_rank(struct task *me, struct spawn *spawn, int number)
 {
     struct rank *rank = &spawn->ranks[number];
     *rank = (struct rank){ .context = { .world = spawn->world, .rank = number, .debug_level = spawn->debug_level },
@@ -190,107 +203,9 @@ start_rank(struct task *me, struct spawn *spawn, int number)
     return rank->task != NULL;
 }
 
-/* Of a missing wait: "rank 0 reads t ...". */
-static bool
-names_reader(const struct error *error)
-{
-    return error->kind == E_RACE && strncmp(error->message, "rank ", 5) == 0;
-}
-
-/* Who failed first in time tells why; the others mostly failed because of it. That one waits in vain is never why, but
- * what follows from it: NULL if all do, or none has failed. */
-static const struct error *
-first_error(const struct spawn *spawn, bool of_hang)
-{
-    const struct error *first = NULL;
-    for (int i = 0; i < spawn->count; i++) {
-        const struct error *error = &spawn->ranks[i].error;
-        if (error->kind == E_NONE || error_is_of_hang(error) != of_hang)
-            continue;
-        if (first == NULL || error->order < first->order)
-            first = error;
-    }
-    return first;
-}
-
-/* Of a message, with the error itself told in full; of a report as much as fits. */
-static size_t
-room_beside(const struct error *error, const char *who)
-{
-    const size_t most = sizeof error->message - 4, least = most / 4;
-    size_t       own  = strlen(error->message) + strlen(who) + 1;
-    return own + least < most ? most - own : least;
-}
-
-/* What the lesson is told: the error, unless it says the same as the report, and that before or after it. */
-struct telling { const char *report; bool report_first, report_alone; };
-static void
-tell(struct error *error, const struct telling *how)
-{
-    struct str text   = { 0 }, report = { 0 };
-    char       who[24];
-    snprintf(who, sizeof who, "rank %d: ", error->rank);
-    if (error_is_of_hang(error) || error->kind == E_DIVERGENCE || error->kind == E_KILLED || names_reader(error) ||
-        strncmp(error->message, who, strlen(who)) == 0)
-        who[0] = '\0'; /* it names the ranks that it is about */
-    if (how->report != NULL)
-        str_add(&report, how->report);
-    if (how->report != NULL && !how->report_alone)
-        str_clip_lines(&report, room_beside(error, who));
-    if (how->report != NULL && how->report_first)
-        str_addf(&text, "%s\n", str_text(&report));
-    if (how->report == NULL || !how->report_alone)
-        str_addf(&text, "%s%s\n", who, error->message);
-    if (how->report != NULL && !how->report_first)
-        str_addf(&text, "%s\n", str_text(&report));
-    if (str_ok(&text) && str_ok(&report))
-        snprintf(error->message, sizeof error->message, "%.*s", (int)text.len - 1, text.text);
-    str_free(&text);
-    str_free(&report);
-}
-
-/* An event of its own: it is what the run ends with, unless the lesson catches it. */
-static void
-fail_as(struct task *me, const struct error *error)
-{
-    uint32_t line = me->line;
-    task_set_line(me, error->lesson_line > 0 ? error->lesson_line : line);
-    failed(me, error->kind, "%s", error->message);
-    me->error.hung        = error->hung;
-    me->error.rank        = error->rank;
-    me->error.lesson_line = error->lesson_line;
-    task_set_line(me, line);
-}
-
-/* The first error, and the report of who waited in vain: alone where nobody waited but for each other, as what follows
- * where a rank threw, before it where one was cut off in its own code. */
-static void
-raise_first(struct task *me, struct spawn *spawn)
-{
-    const struct error *hang = first_error(spawn, true), *other = first_error(spawn, false);
-    if (hang == NULL && other == NULL)
-        return;
-    bool dead     = other != NULL && other->kind == E_KILLED; /* who waits for that one says so, and more */
-    bool caused   = other != NULL && (hang == NULL || (!dead && other->order < hang->order));
-    bool says_all = caused && other->kind == E_DIVERGENCE; /* that the others then wait is of no interest */
-    bool cut      = caused && (other->kind == E_BUDGET || other->kind == E_STOPPED);
-    struct telling how   = { .report_first = !caused || cut, .report_alone = !caused };
-    struct error   error = caused ? *other : *hang;
-    if ((hang != NULL && !says_all) || cut)
-        how.report = world_report(spawn->world, hang != NULL ? hang->order : UINT_MAX);
-    bool told = how.report != NULL && strstr(error.message, how.report) != NULL;
-    bool wants = cut && (other->rank < 0 || !spawn->ranks[other->rank].stuck);
-    if (told || wants) /* who needs more than he may is no hang, whoever waits for him */
-        how.report = NULL;
-    error.payload = NULL;
-    error.hung    = cut ? told || how.report != NULL : hang != NULL;
-    tell(&error, &how);
-    fail_as(me, &error);
-}
-
 /* One has failed, and another does not come back: the run ends with it. */
-static void
-stop_stragglers(struct task *me, struct spawn *spawn)
+void
+spawn_stop_stragglers(struct task *me, struct spawn *spawn)
 {
     const char *report = world_report(spawn->world, UINT_MAX);
     struct str  text   = { 0 };
@@ -305,8 +220,8 @@ stop_stragglers(struct task *me, struct spawn *spawn)
     str_free(&text);
 }
 
-static bool
-run_ranks(struct task *me, struct spawn *spawn)
+bool
+spawn_run(struct task *me, struct spawn *spawn)
 {
     const struct lesson_head *head = spawn->lesson != NULL ? lesson_head(spawn->lesson) : NULL;
     if (head != NULL && head->check_ranks && (spawn->check = check_ranks_new(me, spawn->count)) == NULL)
@@ -321,23 +236,23 @@ run_ranks(struct task *me, struct spawn *spawn)
     int  started = 0;
     bool ok      = true;
     while (ok && started < spawn->count) {
-        ok = start_rank(me, spawn, started);
+        ok = spawn_start_rank(me, spawn, started);
         started += ok;
     }
     for (int i = started; i < spawn->count; i++) /* could not be started: the others must not wait for them */
         world_rank_ended(me, spawn->world, i);
     if (!sched_is_stepped(me->sched) && !world_await_ends(me, spawn->world, sched_timeout(me->sched)))
-        stop_stragglers(me, spawn);
+        spawn_stop_stragglers(me, spawn);
     for (int i = 0; i < started; i++)
         ok = task_join(me, spawn->ranks[i].task, &spawn->ranks[i].error) && ok;
     if (!task_failed(me))
-        raise_first(me, spawn);
+        spawn_raise_first(me, spawn);
     flight_of_world(me, spawn->world, spawn->flight);
     world_free(me, spawn->world);
     check_ranks_free(me, spawn->check);
     spawn->world = NULL;
     spawn->check = NULL;
-    if (spawn->lesson != NULL)
+    if (spawn->lesson != NULL && spawn->job == NULL)
         lesson_join(me, spawn->lesson);
     return ok && !task_failed(me);
 }
@@ -366,6 +281,23 @@ push_args(lua_State *L, int list)
     return count;
 }
 
+/* Pushes the table of what the ranks answered. */
+static void
+push_results_of(lua_State *L, const struct spawn *spawn)
+{
+    lua_createtable(L, spawn->count, 1);
+    int results = lua_gettop(L);
+    for (int i = 0; i < spawn->count; i++) {
+        const struct rank *rank = &spawn->ranks[i];
+        if (spawn->job != NULL)
+            unpickle(L, rank->pickled, rank->pickled_size);
+        else
+            parcel_unpack(L, rank->result);
+        lua_rawseti(L, results, i);
+    }
+    lua_settop(L, results);
+}
+
 /* dist.spawn(f, { world =, args = { ... }, init = true }) */
 int
 l_spawn(lua_State *L)
@@ -375,6 +307,9 @@ l_spawn(lua_State *L)
     take_arguments(L, &a);
     if (script_rank(script_of(L)) >= 0 || script_worker(script_of(L)) >= 0)
         return raise_error(L, "RuntimeError", "a rank cannot spawn ranks, nor can its DataLoader's workers");
+    if (share_job(me) != NULL && script_of(L)->lone != NULL)
+        return raise_error(L, "RuntimeError", "this process is rank %d of a job since init_process_group: it cannot "
+                           "spawn ranks", script_of(L)->lone->context.rank);
     struct spawn *spawn = spawn_new(L, me, check_world(L, me, &a.at[1]), a.at[3].integer[0] == 0);
     int           first = lua_gettop(L) + 1;
     lua_pushvalue(L, (int)a.at[0].integer[0]);
@@ -384,15 +319,9 @@ l_spawn(lua_State *L)
 
     spawn->flight = flight_keep(L);
     struct call call = call_open(L, me, CALL_BACK);
-    bool        ok   = run_ranks(me, spawn);
+    bool        ok   = spawn->job != NULL ? spawn_in_job(me, spawn) : spawn_run(me, spawn);
     call_done(&call, ok);
 
-    lua_createtable(L, spawn->count, 1);
-    int results = lua_gettop(L);
-    for (int i = 0; i < spawn->count; i++) {
-        parcel_unpack(L, spawn->ranks[i].result);
-        lua_rawseti(L, results, i);
-    }
-    lua_settop(L, results);
+    push_results_of(L, spawn);
     return 1;
 }

@@ -9,6 +9,7 @@
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "lua/internal.h"
+#include "lua/trace_job.h"
 #include "sched/sched.h"
 #include "trace/match.h"
 #include "trace/reader.h"
@@ -50,7 +51,7 @@ drop_trace(struct task *me, void *trace)
     trace_release(trace);
 }
 
-/* Everything recorded so far. */
+/* Everything recorded so far; in a job by all of its processes. */
 static struct trace *
 live_trace(lua_State *L)
 {
@@ -72,7 +73,8 @@ live_trace(lua_State *L)
     if (trace_lost(writer) > 0) /* what is not recorded cannot be counted */
         raise_error(L, "RuntimeError", "the trace of this run is not whole: there was no room for it all, on the disk "
                     "or in memory");
-    return trace;
+    struct trace *whole = trace_job_whole(L, trace);
+    return whole != NULL ? whole : trace;
 }
 
 /* What the reader, and the state that is folded from it, may need. */
@@ -336,7 +338,7 @@ push_event(lua_State *L, struct trace *trace, size_t seq)
 /* ---- the methods; argument 1 is rs.trace ---- */
 
 static int
-l_count(lua_State *L)
+count_events(lua_State *L)
 {
     script_task(L);
     struct trace  *trace  = live_trace(L);
@@ -349,7 +351,7 @@ l_count(lua_State *L)
 }
 
 static int
-l_events(lua_State *L)
+list_events(lua_State *L)
 {
     script_task(L);
     struct trace  *trace  = live_trace(L);
@@ -374,7 +376,7 @@ push_event_or_nil(lua_State *L, struct trace *trace, size_t seq)
 }
 
 static int
-l_first(lua_State *L)
+first_event(lua_State *L)
 {
     script_task(L);
     struct trace  *trace  = live_trace(L);
@@ -383,7 +385,7 @@ l_first(lua_State *L)
 }
 
 static int
-l_last(lua_State *L)
+last_event(lua_State *L)
 {
     script_task(L);
     struct trace  *trace  = live_trace(L);
@@ -407,7 +409,7 @@ by_seq(const void *a, const void *b)
 
 /* Whether the first events of these filters came in this order; and in which order they did come (those that came). */
 static int
-l_order(lua_State *L)
+order_of_events(lua_State *L)
 {
     script_task(L);
     struct trace *trace = live_trace(L);
@@ -434,7 +436,7 @@ l_order(lua_State *L)
 }
 
 static int
-l_sum(lua_State *L)
+sum_of_events(lua_State *L)
 {
     script_task(L);
     struct trace *trace = live_trace(L);
@@ -455,7 +457,7 @@ l_sum(lua_State *L)
 
 /* In microseconds: of an event from events(), or of the first that a filter finds. nil: none, or it has not ended. */
 static int
-l_duration(lua_State *L)
+duration_of_event(lua_State *L)
 {
     script_task(L);
     struct trace *trace = live_trace(L);
@@ -477,7 +479,7 @@ l_duration(lua_State *L)
 }
 
 static int
-l_seq(lua_State *L)
+count_so_far(lua_State *L)
 {
     script_task(L);
     lua_pushinteger(L, (int64_t)trace_count(live_trace(L)));
@@ -530,7 +532,7 @@ push_memory(lua_State *L, const struct state_memory *memory)
 
 /* rs.trace:memory(device, seq): what each byte of a device was for just after that event, unless given: now. */
 static int
-l_memory(lua_State *L)
+memory_after(lua_State *L)
 {
     enum { EVENTS_A_STEP = 2 };
     script_task(L);
@@ -547,6 +549,62 @@ l_memory(lua_State *L)
         memory = state_memory(state_at(L, trace, (size_t)seq), device);
     push_memory(L, &memory);
     return 1;
+}
+
+/* ---- in a job, one process answers for all ---- */
+
+static int
+l_count(lua_State *L)
+{
+    return trace_job_ask(L, count_events);
+}
+
+static int
+l_events(lua_State *L)
+{
+    return trace_job_ask(L, list_events);
+}
+
+static int
+l_first(lua_State *L)
+{
+    return trace_job_ask(L, first_event);
+}
+
+static int
+l_last(lua_State *L)
+{
+    return trace_job_ask(L, last_event);
+}
+
+static int
+l_order(lua_State *L)
+{
+    return trace_job_ask(L, order_of_events);
+}
+
+static int
+l_sum(lua_State *L)
+{
+    return trace_job_ask(L, sum_of_events);
+}
+
+static int
+l_duration(lua_State *L)
+{
+    return trace_job_ask(L, duration_of_event);
+}
+
+static int
+l_seq(lua_State *L)
+{
+    return trace_job_ask(L, count_so_far);
+}
+
+static int
+l_memory(lua_State *L)
+{
+    return trace_job_ask(L, memory_after);
 }
 
 static const struct lua_entry trace_entries[] = {

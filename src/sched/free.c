@@ -72,7 +72,7 @@ note_waiting(struct task *me, const struct wait_reason *reason)
     if (reason != NULL)
         machine->reason = *reason;
     me->waiting = reason != NULL ? &machine->reason : NULL;
-    me->since   = reason != NULL ? free_now(me) : 0;
+    me->since   = reason == NULL ? 0 : reason->since > 0 ? reason->since : free_now(me);
     pthread_mutex_unlock(&me->sched->registry);
 }
 
@@ -82,7 +82,7 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
 {
     struct sched *sched = me->sched;
     uint64_t      limit = reason->timeout_ps != 0 ? reason->timeout_ps : sched->timeout_ps;
-    uint64_t      begin = free_now(me), wakes = monitor->wakes;
+    uint64_t      begin = reason->since > 0 ? reason->since : free_now(me), wakes = monitor->wakes;
     int           state = ETIMEDOUT;
     bool          late  = false, due = false;
     note_waiting(me, reason);
@@ -99,7 +99,7 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
         late  = state == ETIMEDOUT && !reason->idle && !reason->join && free_now(me) - begin >= limit;
         due   = reason->until > 0 && free_now(me) >= reason->until;
     }
-    bool woken = monitor->wakes != wakes || due;
+    bool woken = monitor->wakes != wakes || (due && !late);
     bool ok    = woken || !late || sched_timed_out(me, limit);
     note_waiting(me, NULL);
     if (ok && !woken && !reason->join)

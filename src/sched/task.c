@@ -31,6 +31,20 @@ lane_of(struct sched *sched, const struct task *task, const struct task_options 
     return (uint32_t)lane;
 }
 
+void
+task_becomes_rank(struct task *me, int rank, int device)
+{
+    struct task_options options = { .rank = rank, .device = device };
+    me->rank   = (int16_t)rank;
+    me->device = (int16_t)device;
+    snprintf(me->name, sizeof me->name, "r%d main", rank);
+    if (me->sched->writer == NULL)
+        return;
+    pthread_mutex_lock(&me->sched->registry);
+    me->lane = lane_of(me->sched, me, &options);
+    pthread_mutex_unlock(&me->sched->registry);
+}
+
 static bool
 machine_equip(struct sched *sched, struct machine *machine, struct task *parent, const struct task_options *options)
 {

@@ -70,6 +70,7 @@ struct wait_reason {
     const struct task *holder;    /* the task waited for (lock holder, joined task), NULL unknown */
     const char        *detail;    /* e.g. "of group 0, 2 of 4 ranks have come"; NULL none. Must outlive the wait */
     uint64_t           timeout_ps;/* 0: none. In `stepped` it never fires while a deadlock can be told */
+    uint64_t           since;     /* `free`: when a wait began of which this is but a slice; 0: now */
     uint64_t           until;     /* 0: never. At this time by sched_now the wait answers true: look again */
     bool               idle;      /* a server with nothing to do: not counted as stuck */
     bool               join;      /* ends by itself once others fail: not failed in a deadlock */
@@ -158,6 +159,8 @@ struct task_options {
 /* NULL: could not start (failed). `run`'s answer is ignored: failure is what it recorded in its task. */
 struct task *task_spawn(struct task *me, const struct task_options *options, bool (*run)(struct task *me, void *argument),
                         void *argument);
+/* me is a rank from here on, in a process that is one as a whole: what it does stands in a lane of its own. */
+void task_becomes_rank(struct task *me, int rank, int device);
 /* Waits for its end, moves its failure to me (unless `error` is given: then there), frees it. */
 bool task_join(struct task *me, struct task *child, struct error *error);
 #endif

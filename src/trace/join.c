@@ -1,7 +1,7 @@
 /* Traces to one trace. Each part has a table from its ids to those of the whole, filled as they are met; events are
  * merged by time by taking the earliest of all parts again and again.
  *
- * Interface: trace_join. When the parts' clocks are set is join_clock.c's business. */
+ * Interface: trace_join. Which parts are a job's is join_job.c's business, how the clocks are set join_clock.c's. */
 #include "trace/join.h"
 
 #include <limits.h>
@@ -56,11 +56,13 @@ declare_kinds(struct whole *whole, struct part *part)
 }
 
 /* "r1 main B" where tasks would be mixed up. */
-static void
-declare_lanes(struct whole *whole, struct part *part, size_t number)
+static bool
+declare_lanes(struct whole *whole, struct part *part)
 {
-    size_t lanes = trace_lanes(part->trace);
-    part->first_lane = whole->lanes;
+    size_t lanes = trace_lanes(part->trace), number = (size_t)(part - whole->parts);
+    part->lanes  = calloc(lanes, sizeof *part->lanes);
+    if (part->lanes == NULL || whole->is_job)
+        return part->lanes != NULL && job_declare_lanes(whole, part);
     for (size_t i = 0; i < lanes; i++) {
         const struct trace_lane_info *lane = trace_lane_at(part->trace, i);
         char name[256];
@@ -70,20 +72,21 @@ declare_lanes(struct whole *whole, struct part *part, size_t number)
             snprintf(name, sizeof name, "%.250s", lane->name);
         int device = lane->device >= 0 ? lane->device + part->first_device : -1;
         trace_lane(whole->writer, lane->rank, device, lane->kind, name);
+        part->lanes[i] = whole->lanes++;
     }
-    whole->lanes += (uint32_t)lanes;
+    part->lanes_said = (uint32_t)lanes;
+    return true;
 }
 
 /* "a.trace, b.trace": of traces of different lessons, in place of a title. */
 static void
-say_names(struct whole *whole, const struct join_part *parts)
+say_names(struct whole *whole)
 {
     char   title[256] = "";
     size_t used = 0;
     for (size_t i = 0; i < whole->part_count && used < sizeof title; i++) {
-        const char *slash = strrchr(parts[i].path, '/');
         used += (size_t)snprintf(title + used, sizeof title - used, "%s%.60s", i > 0 ? ", " : "",
-                                 slash != NULL ? slash + 1 : parts[i].path);
+                                 job_file(&whole->parts[i]));
     }
     trace_option(whole->writer, "title", title);
     if (trace_option_of(whole->parts[0].trace, "hardware")[0] != '\0')
@@ -91,9 +94,11 @@ say_names(struct whole *whole, const struct join_part *parts)
 }
 
 static void
-say_where_from(struct whole *whole, const struct join_part *parts)
+say_where_from(struct whole *whole)
 {
-    static const char *const kept[] = { "lesson", "title", "seed", "policy", "executor", "hardware", "costs", "world" };
+    static const char *const kept[] = { "lesson", "title", "seed", "policy", "executor", "hardware", "costs", "world",
+                                        "show" };
+    static const char *const of_job[] = { JOB_ID, JOB_SIZE };
     const struct trace *first = whole->parts[0].trace;
     const char         *lesson, *source = trace_source_text(first, &lesson);
     bool same = true; /* else no line of theirs has one text */
@@ -103,16 +108,19 @@ say_where_from(struct whole *whole, const struct join_part *parts)
         if (trace_option_of(first, kept[i])[0] != '\0')
             trace_option(whole->writer, kept[i], trace_option_of(first, kept[i]));
     if (!same)
-        say_names(whole, parts);
+        say_names(whole);
     for (size_t i = 0; i < whole->part_count; i++) {
-        char        key[48], lanes[32];
-        const char *slash = strrchr(parts[i].path, '/');
+        char key[48], lanes[32];
         snprintf(key, sizeof key, JOIN_PART "%zu", i);
-        trace_option(whole->writer, key, slash != NULL ? slash + 1 : parts[i].path);
+        trace_option(whole->writer, key, job_file(&whole->parts[i]));
         snprintf(key, sizeof key, JOIN_LANES "%zu", i);
-        snprintf(lanes, sizeof lanes, "%zu", trace_lanes(parts[i].trace));
+        snprintf(lanes, sizeof lanes, "%u", (unsigned)whole->parts[i].lanes_said);
         trace_option(whole->writer, key, lanes);
     }
+    for (size_t i = 0; i < countof(of_job) && whole->is_job; i++)
+        trace_option(whole->writer, of_job[i], trace_option_of(first, of_job[i]));
+    if (whole->note.len > 0 && str_ok(&whole->note))
+        trace_option(whole->writer, JOIN_NOTE, str_text(&whole->note));
     if (source[0] != '\0' && same)
         trace_source(whole->writer, lesson, source);
 }
@@ -158,6 +166,22 @@ take_arguments(struct whole *whole, struct part *part, const struct trace_event 
     }
 }
 
+/* In a job what is sent from one trace to another; numbers are given as flows are met, so that they stay as they are when
+ * more is recorded. */
+static uint32_t
+flow_in_whole(struct whole *whole, struct part *part, uint32_t flow)
+{
+    struct map *known = flow >= JOB_FLOW ? &whole->flows : &part->flows;
+    uint64_t    number;
+    if (!whole->is_job || flow == 0)
+        return flow > 0 ? flow + part->first_flow : 0;
+    if (!map_get(known, flow, &number)) {
+        number = ++whole->flow_count;
+        whole->starved |= !map_set(known, flow, number);
+    }
+    return (uint32_t)number;
+}
+
 static bool
 append_event(struct whole *whole, struct part *part)
 {
@@ -165,10 +189,10 @@ append_event(struct whole *whole, struct part *part)
     struct trace_event        to   = *from;
     to.time = whole->is_virtual ? part->time : part->time / PS_A_NS;
     to.kind = from->kind < trace_kinds(part->trace) ? part->kinds[from->kind] : 0;
-    if (to.kind == 0)
-        return true; /* damaged: a kind that nobody declared */
-    to.lane += part->first_lane;
-    to.flow = from->flow > 0 ? from->flow + part->first_flow : 0;
+    if (to.kind == 0 || (whole->is_job && !job_has(part, part->next)))
+        return true; /* damaged: a kind that nobody declared; or the lesson, once more */
+    to.lane = part->lanes[from->lane];
+    to.flow = flow_in_whole(whole, part, from->flow);
     if (from->device >= 0)
         to.device = (int16_t)(from->device + part->first_device);
     take_arguments(whole, part, from, &to);
@@ -182,23 +206,33 @@ earliest(struct whole *whole)
     struct part *first = NULL;
     for (size_t i = 0; i < whole->part_count; i++) {
         struct part *part = &whole->parts[i];
-        if (part->next < trace_count(part->trace) && (first == NULL || part->time < first->time))
+        if (part->next < part->limit && (first == NULL || part->time < first->time))
             first = part;
     }
     return first;
 }
 
+/* Times never go back in a part, nor behind the epoch before. */
 static bool
 merge_events(struct whole *whole)
 {
-    for (size_t i = 0; i < whole->part_count; i++)
-        whole->parts[i].time = join_time(&whole->parts[i], 0);
-    for (struct part *part = earliest(whole); part != NULL; part = earliest(whole)) {
-        if (!append_event(whole, part))
-            return false;
-        part->next++;
-        uint64_t time = join_time(part, part->next);
-        part->time    = time > part->time ? time : part->time; /* shifts never turn time back */
+    uint64_t last = 0;
+    for (size_t epoch = 0; epoch < whole->epochs; epoch++) {
+        for (size_t i = 0; i < whole->part_count; i++) {
+            struct part *part = &whole->parts[i];
+            part->epoch   = epoch;
+            part->limit   = part->ends[epoch];
+            uint64_t time = join_time(part, part->next);
+            part->time    = time > last ? time : last;
+        }
+        for (struct part *part = earliest(whole); part != NULL; part = earliest(whole)) {
+            if (!append_event(whole, part))
+                return false;
+            last = part->time;
+            part->next++;
+            uint64_t time = join_time(part, part->next);
+            part->time    = time > part->time ? time : part->time;
+        }
     }
     return true;
 }
@@ -225,6 +259,8 @@ separate_ids(struct whole *whole)
         devices += last + 1;
         storages += (int64_t)1 << 32;
         uint32_t most = 0;
+        if (whole->is_job)
+            continue; /* flow_in_whole */
         for (size_t seq = 0; seq < trace_count(part->trace); seq++) {
             uint32_t flow = trace_event(part->trace, seq)->flow;
             most          = flow > most ? flow : most;
@@ -255,21 +291,20 @@ lanes_are_shared(const struct whole *whole)
 }
 
 static bool
-write_whole(struct whole *whole, const struct join_part *parts, const char *path, char *why, size_t why_size)
+write_whole(struct whole *whole, const char *path, char *why, size_t why_size)
 {
     const struct trace_options options = { .path = path,
                                            .clock = whole->is_virtual ? CLOCK_VIRTUAL_PS : CLOCK_MONOTONIC_NS };
     whole->writer = writer_create(&options, NULL, why, why_size);
     if (whole->writer == NULL)
         return false;
+    whole->writer->head->tick_base = 0; /* the parts' times count from their starts, not from when this machine did */
     whole->buffer = trace_buffer_new(whole->writer);
     bool good     = whole->buffer != NULL;
-    for (size_t i = 0; i < whole->part_count && good; i++) {
-        good = declare_kinds(whole, &whole->parts[i]);
-        declare_lanes(whole, &whole->parts[i], i);
-    }
+    for (size_t i = 0; i < whole->part_count && good; i++)
+        good = declare_kinds(whole, &whole->parts[i]) && declare_lanes(whole, &whole->parts[i]);
     if (good)
-        say_where_from(whole, parts);
+        say_where_from(whole);
     good = good && merge_events(whole) && trace_lost(whole->writer) == 0;
     if (!good)
         snprintf(why, why_size, "no memory or no room on the disk to put %zu traces together", whole->part_count);
@@ -278,41 +313,56 @@ write_whole(struct whole *whole, const struct join_part *parts, const char *path
 }
 
 static void
+free_part(struct part *part)
+{
+    free(part->kinds);
+    free(part->lanes);
+    free(part->pieces);
+    free(part->marks);
+    free(part->ends);
+    free(part->bends);
+    map_free(&part->texts);
+    map_free(&part->snapshots);
+    map_free(&part->flows);
+}
+
+static void
 free_whole(struct whole *whole)
 {
-    for (size_t i = 0; i < whole->part_count; i++) {
-        free(whole->parts[i].kinds);
-        free(whole->parts[i].pieces);
-        map_free(&whole->parts[i].texts);
-        map_free(&whole->parts[i].snapshots);
-    }
+    for (size_t i = 0; i < whole->part_count; i++)
+        free_part(&whole->parts[i]);
     free(whole->parts);
     free(whole->kinds);
+    map_free(&whole->flows);
+    map_free(&whole->common);
+    str_free(&whole->note);
 }
 
 /* false: `why` says so. */
 static bool
 open_whole(struct whole *whole, const struct join_part *parts, size_t count, char *why, size_t why_size)
 {
-    *whole = (struct whole){ .parts = calloc(count, sizeof *whole->parts), .is_virtual = true };
-    if (whole->parts == NULL) {
-        snprintf(why, why_size, "out of memory");
-        return false;
-    }
-    whole->part_count = count;
-    for (size_t i = 0; i < count; i++) {
+    whole->parts = calloc(count, sizeof *whole->parts);
+    if (whole->parts != NULL)
+        whole->part_count = count;
+    for (size_t i = 0; i < whole->part_count; i++) {
+        whole->parts[i].path  = parts[i].path;
         whole->parts[i].trace = parts[i].trace;
         whole->is_virtual &= trace_is_virtual(parts[i].trace);
     }
-    whole->lettered = lanes_are_shared(whole);
+    if (whole->parts == NULL || !job_find(whole)) {
+        snprintf(why, why_size, "out of memory");
+        return false;
+    }
+    whole->lettered = !whole->is_job && lanes_are_shared(whole);
     separate_ids(whole);
     return true;
 }
 
 struct trace *
-trace_join(const struct join_part *parts, size_t count, enum join_clock clock, char *why, size_t why_size)
+trace_join(const struct join_part *parts, size_t count, const struct join_wish *wish, char *why, size_t why_size)
 {
-    struct whole          whole;
+    struct whole          whole = { .wish = wish, .is_virtual = true };
     struct runtime_folder folder;
     struct trace         *trace = NULL;
     char                  path[PATH_MAX];
@@ -323,8 +373,8 @@ trace_join(const struct join_part *parts, size_t count, enum join_clock clock, c
     if (!runtime_folder_make(&folder, RUNTIME_RECORDS, why, why_size))
         return NULL;
     snprintf(path, sizeof path, "%s/" RUNTIME_RECORD "joined", folder.path);
-    if (open_whole(&whole, parts, count, why, why_size) && join_set_clocks(&whole, clock, why, why_size) &&
-        write_whole(&whole, parts, path, why, why_size))
+    if (open_whole(&whole, parts, count, why, why_size) && join_set_clocks(&whole, why, why_size) &&
+        write_whole(&whole, path, why, why_size))
         trace = trace_open(path, why, why_size);
     free_whole(&whole);
     unlink(path); /* it stays as long as it is open */

@@ -2,9 +2,9 @@
  *
  * By collectives: an all-reduce ends on all its ranks at nearly the same moment, so the median of the differences
  * between the ends of those that two traces have in common is the difference of their clocks. By iterations: each
- * part's iteration begins where the last of the parts has ended the one before.
+ * part's iteration begins where the last of the parts has ended the one before. Those of a job by what they measured.
  *
- * Interface: join_set_clocks, join_time. */
+ * Interface: join_set_clocks, join_time, join_median. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,12 +15,22 @@
 
 enum { COMPARED = 4096 };  /* collectives; more would not move the median */
 
+/* Of an event, on its part's own clock. */
+static int64_t
+own_time(const struct trace *trace, size_t seq)
+{
+    uint64_t time = trace_time(trace, seq);
+    return time < INT64_MAX ? (int64_t)time : INT64_MAX;
+}
+
 uint64_t
 join_time(const struct part *part, size_t seq)
 {
     const struct trace_event *event = trace_event(part->trace, seq);
     if (event == NULL)
         return UINT64_MAX;
+    if (part->bends != NULL)
+        return offsets_moved(part, own_time(part->trace, seq));
     int64_t shift = part->shift;
     for (size_t i = 0; i < part->piece_count && part->pieces[i].iteration <= event->iteration; i++)
         shift = part->pieces[i].shift;
@@ -29,14 +39,6 @@ join_time(const struct part *part, size_t seq)
 }
 
 /* ---- by collectives ---- */
-
-/* Of an event, on its part's own clock. */
-static int64_t
-own_time(const struct trace *trace, size_t seq)
-{
-    uint64_t time = trace_time(trace, seq);
-    return time < INT64_MAX ? (int64_t)time : INT64_MAX;
-}
 
 static bool
 is_collective(const struct trace_kind *kind)
@@ -54,15 +56,16 @@ collective_key(const struct trace_kind *kind, const struct trace_event *event)
 }
 
 static bool
-find_ends(const struct trace *trace, struct map *ends)
+find_ends(const struct part *part, struct map *ends)
 {
+    const struct trace *trace = part->trace;
     for (size_t seq = 0; seq < trace_count(trace) && ends->count < COMPARED; seq++) {
         const struct trace_event *event = trace_event(trace, seq);
         const struct trace_kind  *kind  = trace_kind(trace, event->kind);
         if (event->phase != PHASE_END || !is_collective(kind))
             continue;
         uint64_t key = collective_key(kind, event);
-        if (!map_get(ends, key, NULL) && !map_set(ends, key, (uint64_t)own_time(trace, seq)))
+        if (!map_get(ends, key, NULL) && !map_set(ends, key, (uint64_t)offsets_time(part, own_time(trace, seq))))
             return false;
     }
     return true;
@@ -108,14 +111,24 @@ move_to_start(struct whole *whole)
             whole->parts[i].shift = INT64_MAX;
 }
 
+bool
+join_median(const struct part *other, const struct part *part, int64_t *shift)
+{
+    struct map first = { 0 }, ends = { 0 };
+    bool       good  = find_ends(other, &first) && find_ends(part, &ends) && median_shift(&first, &ends, shift);
+    map_free(&first);
+    map_free(&ends);
+    return good;
+}
+
 static bool
 set_by_collectives(struct whole *whole, char *why, size_t why_size)
 {
     struct map first = { 0 };
-    bool       good  = find_ends(whole->parts[0].trace, &first);
+    bool       good  = find_ends(&whole->parts[0], &first);
     for (size_t i = 1; i < whole->part_count && good; i++) {
         struct map ends = { 0 };
-        good = find_ends(whole->parts[i].trace, &ends);
+        good = find_ends(&whole->parts[i], &ends);
         if (good && !median_shift(&first, &ends, &whole->parts[i].shift)) {
             snprintf(why, why_size, "traces 1 and %zu have no collective in common to set their clocks by", i + 1);
             good = false;
@@ -124,6 +137,38 @@ set_by_collectives(struct whole *whole, char *why, size_t why_size)
     }
     map_free(&first);
     move_to_start(whole);
+    return good;
+}
+
+/* ---- a job's ---- */
+
+/* Nothing begins before 0. */
+static void
+set_start(struct whole *whole)
+{
+    int64_t least = 0;
+    for (size_t i = 0; i < whole->part_count; i++) {
+        const struct part *part = &whole->parts[i];
+        size_t             seq  = 0;
+        while (seq < part->ends[0] && !job_has(part, seq))
+            seq++;
+        if (seq == part->ends[0])
+            continue;
+        int64_t time = offsets_time(part, own_time(part->trace, seq)) + part->bends[0].moved[0];
+        least        = time < least ? time : least;
+    }
+    for (size_t i = 0; i < whole->part_count; i++)
+        whole->parts[i].start = -least;
+}
+
+static bool
+set_by_job(struct whole *whole, char *why, size_t why_size)
+{
+    bool good = offsets_find(whole) && arrows_mend(whole);
+    if (good)
+        set_start(whole);
+    else
+        snprintf(why, why_size, "out of memory");
     return good;
 }
 
@@ -186,9 +231,13 @@ set_by_iterations(struct whole *whole, char *why, size_t why_size)
 }
 
 bool
-join_set_clocks(struct whole *whole, enum join_clock clock, char *why, size_t why_size)
+join_set_clocks(struct whole *whole, char *why, size_t why_size)
 {
-    if (clock == JOIN_COLLECTIVE)
-        return set_by_collectives(whole, why, why_size);
-    return clock == JOIN_START || set_by_iterations(whole, why, why_size);
+    switch (whole->wish->clock) {
+    case JOIN_JOB: return !whole->is_job || set_by_job(whole, why, why_size);
+    case JOIN_START: break;
+    case JOIN_COLLECTIVE: return set_by_collectives(whole, why, why_size);
+    case JOIN_ITERATION: return set_by_iterations(whole, why, why_size);
+    }
+    return true;
 }

@@ -323,6 +323,16 @@ trace_elapsed_ps(const struct trace_writer *writer, uint64_t time)
     return trace_wall_ps(writer->head->tick_base, time, writer->head->ticks_per_ms);
 }
 
+struct trace_moment
+trace_moment(const struct trace_writer *writer)
+{
+    if (writer->clock == CLOCK_VIRTUAL_PS)
+        return (struct trace_moment){ 0 };
+    uint64_t ticks = trace_wall_now(writer->clock);
+    uint64_t ns = writer->clock == CLOCK_TSC ? trace_raw_ns() - writer->raw_base : ticks - writer->head->tick_base;
+    return (struct trace_moment){ ticks, (int64_t)ns };
+}
+
 void
 trace_refuse(struct trace_writer *writer, bool (*refuses)(void *context), void *context)
 {

@@ -249,7 +249,7 @@ draw_twice(struct trace *trace)
 {
     char why[200];
     const struct join_part parts[] = { { "a.trace", trace }, { "b.trace", trace } };
-    struct trace *whole = trace_join(parts, countof(parts), JOIN_ITERATION, why, sizeof why);
+    struct trace *whole = trace_join(parts, countof(parts), &(struct join_wish){ .clock = JOIN_ITERATION }, why, sizeof why);
     if (whole != NULL)
         draw(whole);
 }
