@@ -11,6 +11,8 @@ my @common = qw(trace seed policy executor timeout check-races teacher hardware 
 my %options = (
     run     => [ @common, 'hash' ],
     step    => [ @common, 'batch' ],
+    launch  => [ (grep { !/^(?:policy|check-races)$/ } @common), 'hash', 'fault', 'nproc', 'nproc-per-node', 'devices', 'nnodes',
+        'node-rank', 'master-addr', 'master-port', 'rdzv-endpoint', 'standalone', 'max-restarts', 'grace' ],
     view    => [ 'print', 'size' ],
     events  => ['json'],
     explore => [qw(schedules seed policy exhaustive faults fault world trust limit-seconds help)],
