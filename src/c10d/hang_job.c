@@ -1,5 +1,6 @@
-/* Why nobody goes on, over a job: what this process knows is one dump, the others' come through the store (job_flight.c),
- * and the same diagnosis reads them all. PyTorch: the Flight Recorder's analyser, over the dumps of all ranks. */
+/* Why nobody goes on, over a job: what this process knows is one dump, the others' come through the store
+ * (job_flight.c), and the same diagnosis reads them all. PyTorch: the Flight Recorder's analyser, over the dumps
+ * of all ranks. */
 #include <string.h>
 #include "c10d/internal.h"
 #include "flight/dump.h"

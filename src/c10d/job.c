@@ -230,7 +230,8 @@ job_say_end(struct task *me, struct job *job, const struct job_end *given)
     end.ns    = now_ns();
     note_failure(job, &end);
     if (job->store != NULL && !job->is_lost)
-        (void)job_post_end(job->host, job->options.port, &end, why, sizeof why); /* who cannot be told knows by himself */
+        (void)job_post_end(job->host, job->options.port, &end, why,
+                           sizeof why); /* who cannot be told knows by himself */
 }
 
 /* One that was asked who this process is (mpirun's) wants its end, even if no rank has needed it. */

@@ -66,8 +66,9 @@ static bool
 publish(struct task *me, struct job *job, const struct own_clock *own, const char *key)
 {
     char text[160];
-    int  length = snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 " %" PRId64, own->host[0] != '\0' ? own->host : "-",
-                           own->started, own->to_server.offset, own->to_server.error);
+    int length =
+        snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 " %" PRId64, own->host[0] != '\0' ? own->host : "-",
+                 own->started, own->to_server.offset, own->to_server.error);
     struct store_text value = { text, (size_t)length };
     return store_multi_set(me, job->store, &key, &value, 1);
 }
@@ -116,7 +117,8 @@ note_job(struct task *me, struct job *job)
     struct timespec   now;
     struct store_text id, pair[2] = { { "", 0 }, { mine, 0 } };
     clock_gettime(CLOCK_REALTIME, &now);
-    pair[1].count = (size_t)snprintf(mine, sizeof mine, "%llx%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
+    pair[1].count =
+        (size_t)snprintf(mine, sizeof mine, "%llx%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
     if (!store_compare_set(me, job->store, "job/id", pair, &id))
         return false;
     snprintf(mine, sizeof mine, "%.*s", (int)(id.count < 39 ? id.count : 39), (const char *)id.bytes);

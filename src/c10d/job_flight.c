@@ -1,7 +1,7 @@
-/* What the other processes of a job have called and are in, for whoever explains why nobody goes on: the asker says so in
- * the job's log, every watcher answers with its process's flight as a dump has it, and who does not answer in time is
- * left out. Neither needs the task that stands still. PyTorch: the dumps that a watchdog's time-out triggers on all ranks
- * through the store. */
+/* What the other processes of a job have called and are in, for whoever explains why nobody goes on: the asker
+ * says so in the job's log, every watcher answers with its process's flight as a dump has it, and who does not
+ * answer in time is left out. Neither needs the task that stands still. PyTorch: the dumps that a watchdog's
+ * time-out triggers on all ranks through the store. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,9 @@ post_ask(int fd)
 {
     const char          *log     = JOB_LOG;
     struct store_text    entry   = { JOB_ASK, strlen(JOB_ASK) };
-    struct store_request request = { .op = STORE_POST, .keys = &log, .key_count = 1, .values = &entry, .value_count = 1 };
+    struct store_request request = {
+        .op = STORE_POST, .keys = &log, .key_count = 1, .values = &entry, .value_count = 1
+    };
     struct store_reply   reply;
     if (!store_plain_ask(fd, &request, &reply))
         return -1;

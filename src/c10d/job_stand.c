@@ -1,7 +1,7 @@
-/* A job that stands still: where every rank waits, and none for what could still come, the run is over, and all are told
- * why at once instead of after their time-outs. One process looks: that of the lowest rank that lives, whenever its own
- * rank has waited for a while; twice, so that nobody was just on his way. What it finds goes into the job's log, and every
- * process ends with it. */
+/* A job that stands still: where every rank waits, and none for what could still come, the run is over, and all
+ * are told why at once instead of after their time-outs. One process looks: that of the lowest rank that lives,
+ * whenever its own rank has waited for a while; twice, so that nobody was just on his way. What it finds goes into
+ * the job's log, and every process ends with it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +43,8 @@ tell(struct task *me, struct job *job, const struct standstill *found, const str
 
 /* ---- found ---- */
 
-/* In the monitor, so that the world stays: the newest one in which this process has the lowest rank that lives; else it is for
- * another to look. false: it does not stand still, or not for certain. */
+/* In the monitor, so that the world stays: the newest one in which this process has the lowest rank that lives;
+ * else it is for another to look. false: it does not stand still, or not for certain. */
 static bool
 look(struct task *me, struct job *job, struct standstill *found, struct str *report)
 {

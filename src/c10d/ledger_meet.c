@@ -1,6 +1,7 @@
-/* A collective that begins when every rank has called it, over a job: each says in the store what it calls, and reads what
- * the others do, so a call that differs is told before anything moves. At DEBUG_DETAIL only: it costs a few trips to the
- * store. PyTorch: ProcessGroupWrapper, a monitored barrier and a comparison in front of each collective. */
+/* A collective that begins when every rank has called it, over a job: each says in the store what it calls, and
+ * reads what the others do, so a call that differs is told before anything moves. At DEBUG_DETAIL only: it costs a
+ * few trips to the store. PyTorch: ProcessGroupWrapper, a monitored barrier and a comparison in front of each
+ * collective. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -41,10 +42,11 @@ differs(struct task *me, struct work *work, int rank, const char *theirs, const 
         return false;
     if (group->communicator->number > 0)
         snprintf(of, sizeof of, " of group %d", group->communicator->number);
-    (void)failed(me, E_MISMATCH, "collective #%" PRId64 "%s differs: rank %d calls %.700s but rank %d calls %.700s; every "
-                 "rank must issue the same collectives in the same order", work->call.sequence, of,
-                 group->communicator->ranks[low], (low == rank ? theirs : mine) + 17, group->communicator->ranks[other],
-                 (other == rank ? theirs : mine) + 17);
+    (void)failed(me, E_MISMATCH,
+                 "collective #%" PRId64 "%s differs: rank %d calls %.700s but rank %d calls %.700s; every "
+                 "rank must issue the same collectives in the same order",
+                 work->call.sequence, of, group->communicator->ranks[low], (low == rank ? theirs : mine) + 17,
+                 group->communicator->ranks[other], (other == rank ? theirs : mine) + 17);
     return true;
 }
 

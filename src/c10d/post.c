@@ -432,10 +432,10 @@ post_deliver(struct task *me, struct post *post)
 static bool
 post_send(struct task *me, struct post *post)
 {
-    if (post->request != NULL)
-        return remote_post_send(me, post, &vain);
     if (!post_touch(me, post))
         return false;
+    if (post->request != NULL)
+        return remote_post_send(me, post, &vain);
     monitor_enter(me, &post->inbox->monitor);
     while (post->mate == NULL || !post->mate->ready)
         if (!post_await(me, post))
@@ -477,10 +477,10 @@ post_take_repeat(struct task *me, struct post *post)
 static bool
 post_receive(struct task *me, struct post *post)
 {
-    if (post->request != NULL)
-        return remote_post_receive(me, post, &vain);
     if (!post_touch(me, post))
         return false;
+    if (post->request != NULL)
+        return remote_post_receive(me, post, &vain);
     uint64_t now = sched_now(me);
     monitor_enter(me, &post->inbox->monitor);
     post->since = now;

@@ -155,7 +155,8 @@ member_is_gone(const void *given)
 static bool
 say_gone(struct task *me, const void *given)
 {
-    return failed(me, E_DEADLOCK, "%s: a member ended before all were connected", ((const struct group_meeting *)given)->what);
+    return failed(me, E_DEADLOCK, "%s: a member ended before all were connected",
+                  ((const struct group_meeting *)given)->what);
 }
 
 static const struct remote_vain meeting_vain = { member_is_gone, say_gone };
@@ -213,8 +214,8 @@ dtype_of(const struct collective *call)
     return tensor != NULL ? tensor->dtype : DTYPE_U8;
 }
 
-/* Whether what is listed is a piece of one length for each rank: what a transport could misunderstand is left to messages
- * of ours, whose lengths are compared. */
+/* Whether what is listed is a piece of one length for each rank: what a transport could misunderstand is left to
+ * messages of ours, whose lengths are compared. */
 static bool
 is_even(const struct collective *call)
 {

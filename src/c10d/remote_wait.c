@@ -1,6 +1,6 @@
-/* Waiting for other processes: nobody wakes us, so we look. First without letting go of the core, since messages come
- * within microseconds; then between naps in the channel's monitor, in which the watcher (job_watch.c) wakes us when a rank has
- * ended. Whoever waits asks every millisecond whether it waits in vain. */
+/* Waiting for other processes: nobody wakes us, so we look. First without letting go of the core, since messages
+ * come within microseconds; then between naps in the channel's monitor, in which the watcher (job_watch.c) wakes
+ * us when a rank has ended. Whoever waits asks every millisecond whether it waits in vain. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* How works are let go: a collective goes on and is recycled when it has ended; an isend or irecv that nobody waits for has a
- * task, which the group joins. */
+/* How works are let go: a collective goes on and is recycled when it has ended; an isend or irecv that nobody
+ * waits for has a task, which the group joins. */
 #include "c10d/internal.h"
 
 /* Nobody waits for it: the comm task recycles it at its end. */
