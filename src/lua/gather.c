@@ -52,6 +52,8 @@ lesson_gather(struct task *me, struct lesson *lesson, bool completed)
         return;
     task_clear_error(me);
     share   = share_new(me, job);
+    if (share != NULL)
+        share->met = true;
     bool ok = share != NULL && (job_rank(job) > 0 ? send_checks(me, lesson, share)
                                                   : take_checks(me, lesson, share, completed));
     scope_release(me, mark);

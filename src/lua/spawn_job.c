@@ -279,7 +279,7 @@ run_all_ranks(struct task *me, struct spawn *spawn)
 
 /* All processes stand at one place of the lesson: their traces are cut there. */
 static bool
-cut_traces(struct task *me, const struct spawn *spawn, const struct share *share, const char *place)
+cut_traces(struct task *me, const struct spawn *spawn, struct share *share, const char *place)
 {
     char key[KEY];
     trace_job_cut(me, spawn->script);
@@ -288,7 +288,7 @@ cut_traces(struct task *me, const struct spawn *spawn, const struct share *share
 }
 
 static bool
-begin_together(struct task *me, struct spawn *spawn, const struct share *share)
+begin_together(struct task *me, struct spawn *spawn, struct share *share)
 {
     char key[KEY];
     snprintf(key, sizeof key, "lesson/%u/begin", spawn->number);
@@ -298,7 +298,7 @@ begin_together(struct task *me, struct spawn *spawn, const struct share *share)
 
 /* What fails here is told like the failure of a rank, so that the others do not wait for it. */
 static bool
-end_together(struct task *me, struct spawn *spawn, const struct share *share, int world)
+end_together(struct task *me, struct spawn *spawn, struct share *share, int world)
 {
     struct error own = me->error;
     task_clear_error(me);
