@@ -145,7 +145,7 @@ $(OUT)/test_view%.t: $(OUT)/obj/tests/unit/test_view%.o $(call obj,$(filter-out 
 # The towers do not go into one program: the reader's fuzzer draws, the others run.
 FUZZ_LINK := $(if $(filter fuzz,$(BUILD)),-fsanitize=fuzzer)
 FUZZ_ALL  := $(filter-out tests/fuzz/fuzz_% tests/fuzz/run.c $(if $(FUZZ_LINK),tests/fuzz/plain.c),$(FUZZ_C))
-FUZZ_RUN  := tests/fuzz/run.c $(filter src/cli/session% src/cli/message% src/cli/options%,$(CLI_C))
+FUZZ_RUN  := tests/fuzz/run.c $(filter src/cli/session% src/cli/message% src/cli/options% src/cli/job_start%,$(CLI_C))
 $(OUT)/fuzz_%: $(OUT)/obj/tests/fuzz/fuzz_%.o $(call obj,$(FUZZ_ALL) $(FUZZ_RUN)) $(OUT)/libringside.a
 	$(CC) $(OPT) $(CFLAGS) $(FUZZ_LINK) $(LINK) $(LDFLAGS) -o $@ $^ $(PKG_LIBS) $(LDLIBS)
 $(OUT)/fuzz_trace: $(OUT)/obj/tests/fuzz/fuzz_trace.o $(call obj,$(FUZZ_ALL) $(filter-out %/main.c,$(VIEW_C))) \

@@ -9,18 +9,16 @@
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "c10d/internal.h"
-#include "c10d/job.h"
-#include "flight/dump.h"
 #include "sched/account.h"
 
-enum { COLUMNS = 80, CALLS_AT_LEAST = 64 };
+enum { COLUMNS = 80, CALLS_AT_LEAST = 64, CALLS_OF_JOB = 256 };
 static const char before_report[] = "ringside: MismatchError: ";
 
 /* ---- groups and calls ---- */
 
 /* All that were ever made: those of an earlier init_process_group have the numbers of later ones. */
-static void
-add_groups(const struct world *world, struct flight *flight)
+void
+hang_add_groups(const struct world *world, struct flight *flight)
 {
     const struct communicator *newest = atomic_load(&world->communicators);
     int count = newest != NULL ? newest->index + 1 : 0;
@@ -98,6 +96,8 @@ static size_t
 calls_worth(const struct communicator *communicator)
 {
     int64_t most = 0, least = INT64_MAX;
+    if (communicator->world->job != NULL) /* how far the others are nobody knows here */
+        return CALLS_OF_JOB;
     for (int i = 0; i < communicator->size; i++) {
         int64_t issued = atomic_load(&communicator->issued[i]);
         most  = issued > most ? issued : most;
@@ -210,8 +210,8 @@ look_at_task(void *context, const struct task *task)
         note_wait(look->flight, rank, innermost_wait(task));
 }
 
-static void
-look_at_ends(const struct world *world, struct flight *flight)
+void
+hang_look_at_ends(const struct world *world, struct flight *flight)
 {
     for (int i = 0; i < world->size; i++) {
         const struct rank_end *end = &world->ranks[i].end;
@@ -223,26 +223,26 @@ look_at_ends(const struct world *world, struct flight *flight)
     }
 }
 
-static void
-look_at_ranks(struct sched *sched, const struct world *world, struct flight *flight)
+void
+hang_look_at_ranks(struct sched *sched, const struct world *world, struct flight *flight)
 {
     struct look look = { world, flight, calloc((size_t)world->size + 1, sizeof(bool)) };
     flight->broken   = flight->broken || look.seen == NULL;
     if (!flight->broken)
         sched_each_task(sched, look_at_task, &look);
     if (!flight->broken)
-        look_at_ends(world, flight);
+        hang_look_at_ends(world, flight);
     free(look.seen);
 }
 
 /* ---- the flight ---- */
 
-static void
-fill_flight(struct sched *sched, struct world *world, bool all, struct flight *flight)
+void
+hang_fill(struct sched *sched, struct world *world, bool all, struct flight *flight)
 {
     flight_size(flight, world->size);
     flight->before = (int)strlen(before_report);
-    add_groups(world, flight);
+    hang_add_groups(world, flight);
     for (struct process_group *group = world->groups; group != NULL && !flight->broken; group = group->next)
         if (group->communicator->index < flight->group_count)
             add_calls(group, all, flight);
@@ -250,84 +250,18 @@ fill_flight(struct sched *sched, struct world *world, bool all, struct flight *f
         if (flight->ranks[i].count > 1)
             qsort(flight->ranks[i].entries, flight->ranks[i].count, sizeof *flight->ranks[i].entries, compare_records);
     if (!flight->broken)
-        look_at_ranks(sched, world, flight);
-}
-
-/* ---- over a job ---- */
-
-bool
-hang_write_own(struct sched *sched, const struct world *world, struct str *out)
-{
-    struct flight flight = { .why = FLIGHT_DUMPED };
-    fill_flight(sched, (struct world *)(uintptr_t)world, false, &flight);
-    bool told = !flight.broken && world->here >= 0 && flight_write_json(&flight, world->here, out);
-    flight_free(&flight);
-    return told && str_ok(out);
-}
-
-/* Dumps of all ranks on their way into one flight. */
-struct gathering { const struct world *world; struct dumps dumps; };
-
-static bool
-gathering_asks(void *context, int rank)
-{
-    const struct gathering *gathering = context;
-    return rank != gathering->world->here && !world_rank_has_ended(gathering->world, rank);
-}
-
-/* What cannot be read is as if it had not come. */
-static void
-gathering_take(void *context, int rank, const void *dump, size_t bytes)
-{
-    struct gathering *gathering = context;
-    (void)dump_read(&gathering->dumps, "a rank", dump, bytes, rank);
-}
-
-/* What the others say of themselves, beside what is known here. */
-static void
-add_others(const struct world *world, struct flight *flight)
-{
-    struct flight    whole     = { .why = flight->why, .after_ps = flight->after_ps };
-    struct str       own       = { 0 };
-    struct gathering gathering = { .world = world, .dumps.flight = &whole };
-    if (flight->broken || world->here < 0 || !flight_write_json(flight, world->here, &own)) {
-        str_free(&own);
-        return;
-    }
-    flight_size(&whole, world->size);
-    gathering_take(&gathering, world->here, own.text, own.len);
-    struct job_ask ask = { world->size, &gathering, gathering_asks, gathering_take };
-    (void)job_ask_flights(world->job, &ask);
-    bool settled  = dump_settle(&gathering.dumps) && !whole.broken;
-    whole.before  = flight->before;
-    whole.why     = flight->why;
-    whole.after_ps = flight->after_ps;
-    dumps_free(&gathering.dumps);
-    str_free(&own);
-    if (settled)
-        look_at_ends(world, &whole);
-    flight_free(settled ? flight : &whole);
-    if (settled)
-        *flight = whole;
-}
-
-/* With the ranks that live elsewhere, whatever this process has noted so far. */
-static void
-complete_flight(const struct world *world, struct flight *flight)
-{
-    if (world->job != NULL)
-        add_others(world, flight);
+        hang_look_at_ranks(sched, world, flight);
 }
 
 void
 flight_of_world(struct task *me, struct world *world, struct flight *flight)
 {
-    fill_flight(me->sched, world, true, flight);
+    hang_fill(me->sched, world, true, flight);
 }
 
 /* false: what is known explains nothing. */
-static bool
-tell_flight(const struct flight *flight, struct str *out)
+bool
+hang_tell(const struct flight *flight, struct str *out)
 {
     struct hang hang;
     if (flight->broken)
@@ -414,10 +348,10 @@ explain_world(void *context, const struct stop *stop, struct str *out)
     struct flight flight = { .why = stop->cause == STOP_DEADLOCK ? FLIGHT_DEADLOCK
                                   : stop->cause == STOP_TIMEOUT ? FLIGHT_TIMEOUT : FLIGHT_INTERRUPTED,
                              .after_ps = stop->limit_ps };
-    fill_flight(world->sched, world, false, &flight);
-    complete_flight(world, &flight);
+    hang_fill(world->sched, world, false, &flight);
+    hang_complete(world, &flight);
     bool busy = flight.why == FLIGHT_INTERRUPTED && !flight.broken && !is_worth_telling(world, &flight);
-    bool told = !busy && tell_flight(&flight, out);
+    bool told = !busy && hang_tell(&flight, out);
     flight_free(&flight);
     if (!told)
         return busy; /* then there is nothing to say */
@@ -452,10 +386,10 @@ hang_of_mismatch(struct task *me, const struct work *work, struct str *out)
     struct world            *world  = work->group->world;
     const struct wait_reason reason = work_reason(work, -1);
     struct flight            flight = { .why = FLIGHT_MISMATCH };
-    fill_flight(me->sched, world, false, &flight);
+    hang_fill(me->sched, world, false, &flight);
     if (!flight.broken && me->rank >= 0 && me->rank < flight.rank_count)
         note_wait(&flight, &flight.ranks[me->rank], &reason);
-    bool told = tell_flight(&flight, out);
+    bool told = hang_tell(&flight, out);
     flight_free(&flight);
     clip_lines(out);
     if (told)
@@ -468,18 +402,18 @@ static bool
 report_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, struct str *out)
 {
     struct flight flight = { .why = FLIGHT_DEADLOCK };
-    fill_flight(me->sched, world, false, &flight);
+    hang_fill(me->sched, world, false, &flight);
     struct flight_rank *rank = me->rank >= 0 && me->rank < flight.rank_count ? &flight.ranks[me->rank] : NULL;
     if (!flight.broken && rank != NULL && (rank->now == FLIGHT_RUNNING || reason->sequence >= 0 || reason->peer >= 0 ||
                                            rank->peer < 0))
         note_wait(&flight, rank, reason);
-    complete_flight(world, &flight);
+    hang_complete(world, &flight);
     rank = me->rank >= 0 && me->rank < flight.rank_count ? &flight.ranks[me->rank] : NULL;
     if (!flight.broken && rank != NULL && rank->now == FLIGHT_WAITING && wait_reason_peer(reason) >= 0) {
         rank->peer    = wait_reason_peer(reason);
         rank->in_vain = true;
     }
-    bool told = tell_flight(&flight, out);
+    bool told = hang_tell(&flight, out);
     flight_free(&flight);
     clip_lines(out);
     return told;
@@ -501,7 +435,7 @@ world_rank_cut_off(struct task *me, struct world *world)
     struct str    report = { 0 };
     if (!sched_is_stepped(me->sched) || report_stands(world))
         return false;
-    fill_flight(me->sched, world, false, &flight);
+    hang_fill(me->sched, world, false, &flight);
     if (!flight.broken) {
         flight.ranks[me->rank].line     = me->error.lesson_line;
         flight.ranks[me->rank].since_ps = 0;
@@ -509,7 +443,7 @@ world_rank_cut_off(struct task *me, struct world *world)
     bool stuck = !flight.broken && is_stuck_outside(world, &flight, me->rank);
     if (stuck)
         atomic_store(&world->stuck, true);
-    if (stuck && waits_for(&flight, me->rank) && tell_flight(&flight, &report)) {
+    if (stuck && waits_for(&flight, me->rank) && hang_tell(&flight, &report)) {
         clip_lines(&report);
         keep_report(world, &report);
     }

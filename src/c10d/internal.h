@@ -202,6 +202,19 @@ bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason
     __attribute__((format(printf, 4, 5)));
 void world_wake_all(struct task *me, struct world *world);
 /* Over a job: what this process's rank called and is in, as a dump. false: no memory. */
+/* For hang_job.c: this process's part of a flight; it in words, false: what is known explains nothing. */
+void hang_fill(struct sched *sched, struct world *world, bool all, struct flight *flight);
+void hang_add_groups(const struct world *world, struct flight *flight);
+void hang_look_at_ranks(struct sched *sched, const struct world *world, struct flight *flight);
+void hang_look_at_ends(const struct world *world, struct flight *flight);
+bool hang_tell(const struct flight *flight, struct str *out);
+/* hang_job.c: with the ranks that live elsewhere, whatever this process has noted so far. */
+void hang_complete(const struct world *world, struct flight *flight);
+/* Whether all ranks that live wait, so that nobody can end it; `report` says why, `state` is equal as long as nothing moves. */
+struct standstill { enum error_kind kind; uint64_t state; };
+bool hang_of_job(struct sched *sched, struct world *world, struct standstill *found, struct str *report);
+/* For how long this process's rank has waited, in ps; 0: it does not, or for what may come from outside. */
+uint64_t hang_own_wait(struct sched *sched, struct world *world);
 bool hang_write_own(struct sched *sched, const struct world *world, struct str *out);
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
@@ -271,6 +284,8 @@ void         work_discard(struct task *me, struct work *work);
 /* Issues the work as the group's next collective and queues it for the comm task. */
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
+bool         work_nap(struct task *me, struct work *work, const struct wait_reason *reason);  /* a millisecond; false: failed */
+bool         ledger_meet_in_store(struct task *me, struct work *work);
 void         work_finish(struct task *me, struct work *work);
 void         completion_tell(struct task *me, struct work *work);   /* no monitor is held, me has no error */
 /* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */

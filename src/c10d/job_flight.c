@@ -12,7 +12,7 @@
 #include "c10d/store_plain.h"
 #include "c10d/store_table.h"
 
-enum { PATIENCE_MS = 1000, TURN_MS = 5 };
+enum { PATIENCE_MS = 500, TURN_MS = 5 };
 
 static void
 key_of(int64_t number, int rank, char *out, size_t size)

@@ -35,6 +35,7 @@ struct job {
     size_t                  will_count;
     uint64_t                next_will;   /* ps: when the own one is renewed */
     unsigned                page_turn;   /* of the page as the own will has it */
+    uint64_t                next_look, stood; /* job_stand.c's: when it looks again, and what it saw the last time */
     struct job_end          of_host;     /* rank 0's page as it was last seen: where it serves the store, nobody else can say it */
     bool                    is_lost;     /* the store is gone */
 };
@@ -55,6 +56,11 @@ void job_page_close(struct job *job);
 #define JOB_ASK "ask"
 bool job_is_ask(const char *entry);
 bool job_answer(struct task *me, struct job *job, int64_t number);
+
+/* job_stand.c: an entry that ends the run, and who finds that it must. */
+bool job_is_stop(const char *entry);
+void job_stop(struct task *me, const char *entry);
+bool job_look_for_standstill(struct task *me, struct job *job);
 
 bool job_clock_begin(struct task *me, struct job *job);
 void job_clock_end(struct task *me, struct job *job);

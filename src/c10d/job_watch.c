@@ -154,7 +154,9 @@ read_entry(struct task *me, struct job *job)
     job->next_entry++;
     if (job_is_ask(text.bytes))
         return job_answer(me, job, job->next_entry - 1);
-    if (job_end_parse(text.bytes, &end))
+    if (job_is_stop(text.bytes))
+        job_stop(me, text.bytes);
+    else if (job_end_parse(text.bytes, &end))
         job_note_end(me, job, &end);
     return true;
 }
@@ -260,7 +262,8 @@ watch(struct task *me, void *argument)
     me->is_carrier  = true;
     while (!is_stopping(me, job)) {
         size_t mark = scope_mark(me);
-        bool   ok   = renew_will(me, job) && read_log(me, job) && look_at_host(me, job);
+        bool   ok   = renew_will(me, job) && read_log(me, job) && look_at_host(me, job) &&
+                      job_look_for_standstill(me, job);
         scope_release(me, mark);
         carry_out_wills(me, job);
         if (ok)

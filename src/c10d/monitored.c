@@ -115,6 +115,57 @@ wait_for_all(struct task *me, struct process_group *group, int64_t number, const
     return waits && !has_failed(state, number);
 }
 
+/* ---- over a job: who comes says so in the store ---- */
+
+static void
+key_of(const struct communicator *communicator, int64_t number, int rank, char *out, size_t size)
+{
+    snprintf(out, size, "monitored/%016" PRIx64 "/%" PRId64 "/%d", communicator->id, number, rank);
+}
+
+static bool
+read_comers(struct task *me, struct process_group *group, int64_t number)
+{
+    struct communicator *communicator = group->communicator;
+    struct store_text    text;
+    char                 key[80];
+    bool                 there = false, ok = true;
+    for (int rank = 0; rank < communicator->size && ok; rank++) {
+        if (communicator->monitored->come[rank] >= number)
+            continue;
+        size_t mark = scope_mark(me);
+        key_of(communicator, number, rank, key, sizeof key);
+        ok = store_peek(me, group->world->store, key, &text, &there);
+        scope_release(me, mark);
+        if (there)
+            communicator->monitored->come[rank] = number;
+    }
+    return ok;
+}
+
+/* Answers whether all have come. */
+static bool
+wait_in_store(struct task *me, struct process_group *group, int64_t number, const struct monitored *options)
+{
+    const struct communicator *communicator = group->communicator;
+    struct wait_reason reason = { .what = "monitored_barrier", .sequence = number - 1, .group = -1, .peer = -1 };
+    uint64_t limit = options->timeout_ps != 0 ? options->timeout_ps : group->timeout_ps, begin = sched_now(me);
+    struct store_text here = { "1", 1 };
+    char key[80];
+    key_of(communicator, number, group->rank, key, sizeof key);
+    limit = limit != 0 ? limit : sched_timeout(me->sched);
+    if (!store_multi_set(me, group->world->store, &(const char *){ key }, &here, 1))
+        return false;
+    while (read_comers(me, group, number)) {
+        if (list_missing(communicator, (struct missing){ .number = number }, NULL) == 0)
+            return true;
+        if (!may_come(communicator, number, options->all) || sched_now(me) - begin >= limit ||
+            !sched_poll(me, UINT64_C(2000000000), &reason))
+            return false;
+    }
+    return false;
+}
+
 static bool
 barrier_lost(struct task *me, struct process_group *group)
 {
@@ -146,7 +197,14 @@ group_monitored_barrier(struct task *me, struct process_group *group,
     struct monitored_state *state = state_of(group->communicator);
     int64_t number = state != NULL ? ++state->come[group->rank] : 0;
     monitor_wake(me, monitor);
-    bool all = state != NULL && wait_for_all(me, group, number, options);
+    bool in_store = group->world->job != NULL, all = false;
+    if (state != NULL && in_store) {
+        monitor_leave(me, monitor);
+        all = wait_in_store(me, group, number, options);
+        monitor_enter(me, monitor);
+    } else if (state != NULL) {
+        all = wait_for_all(me, group, number, options);
+    }
     if (state != NULL && !all)
         note_failure(me, group, number, options);
     monitor_leave(me, monitor);

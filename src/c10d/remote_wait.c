@@ -8,7 +8,7 @@
 #include "c10d/spin.h"
 
 #define US_PS UINT64_C(1000000)
-enum { YIELDS = 400, SHORT_NAP_US = 30, LONG_NAP_US = 400, NAPS_SHORT = 2000 };
+enum { SPIN_US = 200, YIELD_US = 1000, SHORT_NAP_US = 30, SHORT_US = 50000, LONG_NAP_US = 400 };
 
 void
 remote_wait_begin(struct remote_wait *wait, struct task *me, struct channel *channel, const struct wait_reason *reason)
@@ -54,23 +54,25 @@ nap(struct remote_wait *wait, uint64_t now, uint64_t us)
     return goes_on;
 }
 
+/* By time and not by looks, since a look may be a wait of the transport's own. */
 bool
 remote_pause(void *context, uint64_t looks)
 {
-    struct remote_wait *wait   = context;
-    uint64_t            pauses = (uint64_t)wait->channel->pauses;
-    if (looks < pauses)
-        return true;
-    uint64_t now = sched_now(wait->me);
+    struct remote_wait *wait = context;
+    uint64_t            now  = sched_now(wait->me);
+    (void)looks;
     if (wait->reason.since == 0)
         wait->reason.since = wait->looked_at = now;
     if (now - wait->looked_at >= 1000 * US_PS && !look_up(wait, now))
         return false;
-    if (looks < pauses + YIELDS) {
+    uint64_t waited = (now - wait->reason.since) / US_PS;
+    if (wait->channel->pauses > 0 && waited < SPIN_US)
+        return true;
+    if (waited < YIELD_US) {
         sched_yield();
         return true;
     }
-    return nap(wait, now, looks < pauses + YIELDS + NAPS_SHORT ? SHORT_NAP_US : LONG_NAP_US);
+    return nap(wait, now, waited < SHORT_US ? SHORT_NAP_US : LONG_NAP_US);
 }
 
 bool

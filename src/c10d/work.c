@@ -228,6 +228,18 @@ work_queue(struct task *me, struct work *work)
     monitor_wake(me, &group->monitor);
 }
 
+bool
+work_nap(struct task *me, struct work *work, const struct wait_reason *reason)
+{
+    struct monitor    *monitor = &work->group->world->monitor;
+    struct wait_reason slice   = *reason;
+    slice.until = sched_now(me) + UINT64_C(1000000000);
+    monitor_enter(me, monitor);
+    bool goes_on = monitor_wait(me, monitor, &slice);
+    monitor_leave(me, monitor);
+    return goes_on;
+}
+
 /* The rank of the group that has not called it yet; -1: all have. */
 static int
 work_missing_rank(const struct work *work)
@@ -247,6 +259,8 @@ work_meet_all(struct task *me, struct work *work)
     struct monitor *monitor = &work->group->world->monitor;
     if (!work->meets_all)
         return true;
+    if (work->group->world->job != NULL)
+        return ledger_meet_in_store(me, work);
     monitor_enter(me, monitor);
     for (int rank; (rank = work_missing_rank(work)) >= 0;)
         if (!work_await(me, work, monitor, rank))
