@@ -80,7 +80,8 @@ static const struct option option_table[] = {
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, ALL, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
-    { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process; gloo, mpi: each is a process" },
+    { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend),
+      "local: ranks are tasks of this process; gloo, mpi: each is a process" },
     { "world", "N", OPTION_RANKS, ALL, FIELD(world), "ranks of a spawn that does not say how many" },
     { "hops", "", OPTION_FLAG, BOTH, FIELD(hops), "record each message of a collective above 64 ranks, too" },
     { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },
@@ -312,7 +313,13 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
 }
 
 /* The command line that is read; `status` is what to exit with once a word was refused. */
-struct option_words { const char *command; enum option_scope scope; struct run_options *out; int status; bool has_executor; };
+struct option_words {
+    const char        *command;
+    enum option_scope  scope;
+    struct run_options *out;
+    int                status;
+    bool               has_executor;
+};
 
 /* Words of launch that are for each process's `run`: those that `run` knows too. */
 static void

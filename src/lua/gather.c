@@ -1,5 +1,6 @@
-/* The checks of processes that are ranks as a whole, as under torchrun: at the end they go to the first, which prints them.
- * The lesson's own script fails the same way in all processes, as a rule: then the first alone tells it.
+/* The checks of processes that are ranks as a whole, as under torchrun: at the end they go to the first, which
+ * prints them. The lesson's own script fails the same way in all processes, as a rule: then the first alone tells
+ * it.
  *
  * Interface: lesson_gather, lesson_compare_error. */
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* Bytes that the processes of a job tell each other, and the waits for them. What is told is of the lesson, not of the ranks: no
- * event tells of it, so that a trace has what it has without a job.
+/* Bytes that the processes of a job tell each other, and the waits for them. What is told is of the lesson, not of
+ * the ranks: no event tells of it, so that a trace has what it has without a job.
  *
- * Interface in order of use: share_job, share_new, share_of, share_put, share_take, share_look, share_meet, share_ended,
- * share_forget, share_free. */
+ * Interface in order of use: share_job, share_new, share_of, share_put, share_take, share_look, share_meet,
+ * share_ended, share_forget, share_free. */
 #include "lua/share.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -104,8 +104,8 @@ is_late(struct task *me, const struct share *share, int from, uint64_t since)
     uint64_t limit = sched_timeout(me->sched) < STORE_USUAL_PS ? sched_timeout(me->sched) : STORE_USUAL_PS;
     if (share->met || sched_now(me) - since < limit)
         return false;
-    failed(me, E_DIST_STORE, "waited %g s for rank %d of this job of %d processes, which has not come", (double)limit / 1e12,
-           from, job_size(share->job));
+    failed(me, E_DIST_STORE, "waited %g s for rank %d of this job of %d processes, which has not come",
+           (double)limit / 1e12, from, job_size(share->job));
     return true;
 }
 
@@ -134,7 +134,8 @@ share_meet(struct task *me, struct share *share, const char *key)
     char              come[STORE_KEY_BYTES];
     int               own = job_rank(share->job), size = job_size(share->job);
     snprintf(come, sizeof come, "%.200s/%d", key, own);
-    bool ok = own == 0 || (share_put(me, share, come, &nothing) && share_take(me, share, 0, key, &text) != SHARE_FAILED);
+    bool ok = own == 0 || (share_put(me, share, come, &nothing) &&
+                           share_take(me, share, 0, key, &text) != SHARE_FAILED);
     for (int rank = 1; ok && own == 0 && rank < size; rank++) {
         snprintf(come, sizeof come, "%.200s/%d", key, rank);
         ok = share_take(me, share, rank, come, &text) != SHARE_FAILED;

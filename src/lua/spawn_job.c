@@ -1,9 +1,9 @@
-/* dist.spawn where several processes run the lesson, as a job: each runs the function of its own rank, or, where there are more
- * ranks than processes, the first runs them all. Then every process tells the others how that went, and what it answered, and
- * the first says what the lesson is told, so that all processes go on the same way.
+/* dist.spawn where several processes run the lesson, as a job: each runs the function of its own rank, or, where
+ * there are more ranks than processes, the first runs them all. Then every process tells the others how that went,
+ * and what it answered, and the first says what the lesson is told, so that all processes go on the same way.
  *
- * In the job's store, K counts the lesson's spawns: "lesson/K/part/P" is what process P has to tell (a `part` below),
- * "lesson/K/outcome" the error that all raise.
+ * In the job's store, K counts the lesson's spawns: "lesson/K/part/P" is what process P has to tell (a `part`
+ * below), "lesson/K/outcome" the error that all raise.
  *
  * Interface: spawn_in_job. */
 #include <limits.h>
