@@ -120,7 +120,7 @@ read_part(struct task *me, struct spawn *spawn, int process, const struct store_
     return ok && (spawn->lesson == NULL || lesson_read_checks(me, spawn->lesson, &in));
 }
 
-/* "rank 1 was killed by signal 9 (Killed), in all_reduce #8" */
+/* "rank 1: its process was killed by signal 9 (Killed), in all_reduce #8" */
 static void
 mourn(struct task *me, struct spawn *spawn, const struct share *share, int process)
 {
@@ -130,7 +130,7 @@ mourn(struct task *me, struct spawn *spawn, const struct share *share, int proce
     struct error *error = &spawn->ranks[process].error;
     *error = (struct error){ .kind = E_RUNTIME, .rank = process, .hung = true, .order = UINT_MAX - 1,
                              .function = __func__, .lesson_line = end != NULL ? end->line : 0 };
-    snprintf(error->message, sizeof error->message, "the process of rank %d %s%s%s", process,
+    snprintf(error->message, sizeof error->message, "rank %d: its process %s%s%s", process,
              end != NULL && end->why[0] != '\0' ? end->why : "ended in the middle of it",
              end == NULL || end->call[0] == '\0' ? "" : end->inside ? ", in " : ", after ",
              end != NULL ? end->call : "");
