@@ -192,9 +192,6 @@ unknown(const char *command, enum option_scope scope, const char *text, bool sev
         if (option_table[i].scope & (int)scope)
             names[count++] = option_table[i].name;
     const char *meant = nearest(word, names, count, sizeof names[0]);
-    if (meant != NULL && strcmp(meant, word) == 0)
-        return message(STATUS_USAGE, "%s: --%s is an option of others; 'ringside %s --help' lists its own", command, word,
-                       command);
     if (meant != NULL)
         return message(STATUS_USAGE, "%s: no option --%s; did you mean --%s?", command, word, meant);
     return message(STATUS_USAGE, "%s: no option --%s; 'ringside %s --help' lists them", command, word, command);
