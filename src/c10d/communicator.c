@@ -174,7 +174,7 @@ note_come(struct communicator *communicator, int rank)
 static uint64_t
 id_in_job(const struct communicator *communicator)
 {
-    uint64_t above    = (uint64_t)world_number(communicator->world);
+    uint64_t above    = communicator->world->job != NULL ? (uint64_t)communicator->world->in_job.number : 0;
     uint64_t words[4] = { communicator->parent != NULL ? communicator->parent->id : above,
                           (uint64_t)communicator->generation, (uint64_t)(int64_t)communicator->call, 0 };
     if (communicator->call < 0) {
