@@ -387,6 +387,8 @@ meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeo
             return false;
         if (missing < 0)
             return true;
+        if (world_stands(world))
+            return world_say_standstill(me, world);
         if (lost >= 0 && !communicator->here[lost])
             return meeting_lost(me, communicator, &reason, lost);
         reason.peer = missing;
@@ -404,8 +406,11 @@ meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeo
 bool
 communicator_meet(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
 {
-    if (communicator->world->job != NULL)
-        return meet_in_store(me, communicator, timeout_ps);
+    if (communicator->world->job != NULL) {
+        bool all = meet_in_store(me, communicator, timeout_ps);
+        sched_wait_over(me);
+        return all;
+    }
     struct world            *world  = communicator->world;
     const struct wait_reason reason = { .what = communicator->what, .sequence = communicator->call, .group = -1,
                                         .peer = -1, .peer_now = &communicator->missing,

@@ -55,7 +55,7 @@ size_t        job_ends(struct task *me, struct job *job, int world, struct job_e
 
 /* A world, as the job sees it. Its functions are called on the watcher's task, or on whoever adds the world, in the job's
  * monitor, in which the world's own may be entered. */
-struct standstill { enum error_kind kind; uint64_t state; };   /* state: equal as long as nothing moves */
+struct standstill { int world; enum error_kind kind; uint64_t state; };   /* state: equal as long as nothing moves */
 struct job_world_kind {
     /* A rank that is no task of this process has ended. */
     void     (*gone)(struct task *me, struct world *world, const struct job_end *end);
@@ -67,6 +67,8 @@ struct job_world_kind {
     uint64_t (*own_wait)(struct task *me, struct world *world);
     /* Whether all ranks that live wait, so that nobody can end it; `report` says why. */
     bool     (*stands)(struct task *me, struct world *world, struct standstill *found, struct str *report);
+    /* They do: whoever waits in it fails with this, now and later. */
+    void     (*end_waits)(struct task *me, struct world *world, enum error_kind kind, const char *report);
 };
 /* In the world's memory. */
 struct job_world {

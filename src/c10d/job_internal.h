@@ -55,9 +55,9 @@ void job_page_close(struct job *job);
 bool job_is_ask(const char *entry);
 bool job_answer(struct task *me, struct job *job, int64_t number);
 
-/* job_stand.c: an entry that ends the run, and who finds that it must. */
+/* job_stand.c: an entry that ends a world's waits, and who finds that it must. */
 bool job_is_stop(const char *entry);
-void job_stop(struct task *me, const char *entry);
+void job_stop(struct task *me, struct job *job, const char *entry);
 bool job_look_for_standstill(struct task *me, struct job *job);
 
 bool job_clock_begin(struct task *me, struct job *job);

@@ -307,7 +307,7 @@ say_lost(struct task *me, const void *post)
     return post_say_lost(me, post);
 }
 
-static const struct remote_vain vain = { is_in_vain, say_lost };
+static const struct remote_vain vain = { is_in_vain, say_lost, NULL };
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */
 static bool

@@ -32,6 +32,8 @@ struct remote_channel {
 struct remote_vain {
     bool (*is_so)(const void *what);
     bool (*say)(struct task *me, const void *what);
+    /* The transport failed, and no rank has ended: whether calls differ; then records that. NULL: nobody knows. */
+    bool (*differs)(struct task *me, const void *what);
 };
 extern const struct remote_vain remote_work_vain;   /* of a struct work */
 
@@ -52,6 +54,7 @@ struct remote_wait {
 };
 void remote_wait_begin(struct remote_wait *wait, struct task *me, struct channel *channel,
                        const struct wait_reason *reason);
+void remote_wait_end(struct remote_wait *wait);        /* what it waited for has come; remote_await, remote_failed do so */
 bool remote_pause(void *context, uint64_t looks);      /* the waiter's slot */
 /* Until the request is done. false: failed. */
 bool remote_await(struct remote_wait *wait, struct transport_request *request);

@@ -18,7 +18,13 @@ say_work(struct task *me, const void *work)
     return work_say_lost(me, (struct work *)(uintptr_t)work);
 }
 
-const struct remote_vain remote_work_vain = { work_in_vain, say_work };
+static bool
+work_differs(struct task *me, const void *work)
+{
+    return work_say_difference(me, work);
+}
+
+const struct remote_vain remote_work_vain = { work_in_vain, say_work, work_differs };
 
 static struct remote_wait
 link_wait(struct task *me, const struct collective *call, struct link *link, int peer)

@@ -149,7 +149,7 @@ bool
 work_is_lost(const struct work *work)
 {
     const struct communicator *communicator = work->group->communicator;
-    return ledger_is_broken(&communicator->ledger, work->call.sequence) ||
+    return world_stands(work->group->world) || ledger_is_broken(&communicator->ledger, work->call.sequence) ||
            communicator_lost_rank(communicator, work->call.sequence) >= 0;
 }
 
@@ -158,6 +158,8 @@ bool
 work_say_lost(struct task *me, struct work *work)
 {
     const struct communicator *communicator = work->group->communicator;
+    if (world_stands(work->group->world))
+        return world_say_standstill(me, work->group->world);
     bool broken = ledger_is_broken(&communicator->ledger, work->call.sequence);
     int  lost   = communicator_lost_rank(communicator, work->call.sequence);
     const struct error *error = broken ? ledger_error(&communicator->ledger, work->call.sequence) : NULL;
@@ -265,8 +267,11 @@ work_meet_all(struct task *me, struct work *work)
     struct monitor *monitor = &work->group->world->monitor;
     if (!work->meets_all)
         return true;
-    if (work->group->world->job != NULL)
-        return ledger_meet_in_store(me, work, wait_for_callers);
+    if (work->group->world->job != NULL) {
+        bool all = ledger_meet_in_store(me, work, wait_for_callers);
+        sched_wait_over(me);
+        return all;
+    }
     monitor_enter(me, monitor);
     for (int rank; (rank = work_missing_rank(work)) >= 0;)
         if (!work_await(me, work, monitor, rank))
@@ -331,7 +336,8 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
 bool
 group_gives_up(const struct process_group *group, int64_t tag)
 {
-    return tag < 0 && ledger_is_broken(&group->communicator->ledger, atomic_load(&group->running));
+    return world_stands(group->world) ||
+           (tag < 0 && ledger_is_broken(&group->communicator->ledger, atomic_load(&group->running)));
 }
 
 bool
@@ -349,6 +355,8 @@ group_rank_is_through(const struct process_group *group, int rank, int64_t tag)
 bool
 group_say_why(struct task *me, const struct process_group *group)
 {
+    if (world_stands(group->world))
+        return world_say_standstill(me, group->world);
     const struct error *error = ledger_error(&group->communicator->ledger, atomic_load(&group->running));
     return failed(me, error->kind, "%s", error->message);
 }
