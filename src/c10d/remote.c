@@ -146,10 +146,10 @@ await_connected(struct meeting *meeting, struct remote_wait *wait, const char *n
     return ok;
 }
 
-static bool
-member_is_gone(const void *given)
+static enum remote_hope
+meeting_hope(const void *given)
 {
-    return communicator_is_lost(((const struct group_meeting *)given)->communicator);
+    return communicator_is_lost(((const struct group_meeting *)given)->communicator) ? LITTLE_HOPE : HOPE;
 }
 
 static bool
@@ -159,7 +159,7 @@ say_gone(struct task *me, const void *given)
                   ((const struct group_meeting *)given)->what);
 }
 
-static const struct remote_vain meeting_vain = { member_is_gone, say_gone, NULL };
+static const struct remote_vain meeting_vain = { meeting_hope, say_gone, NULL };
 
 /* All members have come, or will: see communicator_meet. */
 static bool

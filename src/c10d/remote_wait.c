@@ -23,10 +23,22 @@ remote_wait_begin(struct remote_wait *wait, struct task *me, struct channel *cha
 
 /* ---- is it in vain? ---- */
 
-static bool
-is_in_vain(const struct remote_wait *wait)
+static enum remote_hope
+hope_of(const struct remote_wait *wait)
 {
-    return wait->vain != NULL && wait->vain->is_so(wait->what);
+    return wait->vain != NULL ? wait->vain->hope(wait->what) : HOPE;
+}
+
+/* What was sent by who has ended comes within two seconds, or not at all. */
+static bool
+is_in_vain(struct remote_wait *wait, uint64_t now)
+{
+    enum remote_hope hope = hope_of(wait);
+    if (hope != LITTLE_HOPE)
+        wait->dim_since = 0;
+    else if (wait->dim_since == 0)
+        wait->dim_since = now;
+    return hope == NO_HOPE || (wait->dim_since > 0 && now - wait->dim_since > 2000000 * US_PS);
 }
 
 /* ---- one look after the other ---- */
@@ -35,7 +47,7 @@ static bool
 look_up(struct remote_wait *wait, uint64_t now)
 {
     wait->looked_at = now;
-    wait->in_vain   = is_in_vain(wait);
+    wait->in_vain   = is_in_vain(wait, now);
     return !wait->in_vain && !sched_is_stopping(wait->me);
 }
 
@@ -106,10 +118,10 @@ await_reason(struct remote_wait *wait)
 {
     enum { PATIENCE_MS = 1500 };
     uint64_t end = sched_now(wait->me) + PATIENCE_MS * 1000 * US_PS;
-    while (!is_in_vain(wait) && sched_now(wait->me) < end && !sched_is_stopping(wait->me))
+    while (hope_of(wait) == HOPE && sched_now(wait->me) < end && !sched_is_stopping(wait->me))
         if (!nap(wait, sched_now(wait->me), 10000))
             return false;
-    return is_in_vain(wait);
+    return hope_of(wait) != HOPE;
 }
 
 bool

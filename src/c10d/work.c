@@ -183,6 +183,26 @@ work_say_lost(struct task *me, struct work *work)
                         world_rank_fate(work->group->world, lost), last);
 }
 
+bool
+work_has_lost_members(const struct work *work)
+{
+    return communicator_is_lost(work->group->communicator);
+}
+
+bool
+work_say_ended(struct task *me, const struct work *work)
+{
+    const struct world *world = work->group->world;
+    struct wait_reason  reason = work_reason(work, -1);
+    int                 lost  = 0;
+    while (lost + 1 < world->size && !world_rank_has_ended(world, lost))
+        lost++;
+    return hang_in_vain(me, work->group->world, &reason,
+                        "rank %d waits in %s #%" PRId64 " (line %" PRIu32 "), but rank %d %s, and what it sent for it "
+                        "does not come", work->group->global_rank, reason.what, work->call.sequence, work->line, lost,
+                        world_rank_fate(world, lost));
+}
+
 /* Says why the group takes no more collectives. */
 static bool
 work_refuse(struct task *me, struct work *work, enum ledger_answer answer)

@@ -52,6 +52,15 @@ lone_rank_new(lua_State *L, struct task *me, enum debug_level level)
 }
 
 /* Others of a job learn that this rank is gone before its groups end, which wait for what is queued. */
+/* The others, who may wait for it, learn so before it waits for them. */
+void
+script_is_over(struct task *me, const struct script *script)
+{
+    const struct rank *rank = script->lone;
+    if (rank != NULL && share_job(me) != NULL)
+        world_rank_ended(me, rank->context.world, rank->context.rank);
+}
+
 void
 lone_rank_free(struct task *me, struct rank *rank)
 {
