@@ -6,9 +6,8 @@
 #include <string.h>
 #include <time.h>
 #include "base/vec.h"
-#include "c10d/internal.h"
 #include "c10d/job_internal.h"
-#include "c10d/remote.h"
+#include "c10d/own_host.h"
 #include "c10d/store.h"
 
 #define SECOND_PS UINT64_C(1000000000000)
@@ -192,7 +191,7 @@ job_transport(struct task *me, struct job *job)
         return failed_null(me, E_RUNTIME, "%s", job->options.missing != NULL ? job->options.missing
                                                 : "this ringside has no back-end for several processes");
     const struct transport_options options = { .rank = job->options.rank, .size = job->options.size,
-                                               .host = remote_own_host(job->host, job->own_host, sizeof job->own_host) };
+                                               .host = own_host(job->host, job->own_host, sizeof job->own_host) };
     job->transport = table->open(&options, &why);
     return job->transport != NULL ? job->transport : failed_null(me, E_RUNTIME, "%s: %s", table->name, why.text);
 }

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "c10d/internal.h"
 #include "c10d/job_internal.h"
 #include "c10d/store.h"
 #include "trace/offset.h"
@@ -103,7 +102,7 @@ note_offset(struct task *me, const char *key, const struct own_clock *own, const
         .local  = now.ns,
         .ticks  = now.ticks,
         .offset = one_host ? own->started - first->started : own->to_server.offset - first->to_server.offset,
-        .error  = one_host ? ONE_CLOCK_NS : own->to_server.error + first->to_server.error,
+        .error  = first == own ? 0 : one_host ? ONE_CLOCK_NS : own->to_server.error + first->to_server.error,
     };
     clock_offset_print(&offset, text);
     trace_option(sched_writer(me->sched), key, text);

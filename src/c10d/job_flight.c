@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "c10d/internal.h"
+#include "base/str.h"
 #include "c10d/job_internal.h"
 #include "c10d/store_plain.h"
 #include "c10d/store_table.h"
@@ -36,10 +36,10 @@ job_answer(struct task *me, struct job *job, int64_t number)
     char       key[64];
     key_of(number, job->options.rank, key, sizeof key);
     monitor_enter(me, &job->monitor);
-    const struct world *world = job->worlds;
-    while (world != NULL && world->here < 0)
-        world = world->next_in_job;
-    bool told = world != NULL && hang_write_own(me->sched, world, &text);
+    const struct job_world *world = job->worlds;
+    while (world != NULL && !world->has_rank)
+        world = world->next;
+    bool told = world != NULL && world->kind->write_own(me, world->world, &text);
     monitor_leave(me, &job->monitor);
     struct store_text value = { str_text(&text), text.len };
     bool ok = !told || store_multi_set(me, job->watched, &(const char *){ key }, &value, 1);

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/map.h"
 #include "c10d/internal.h"
 #include "c10d/store.h"
 
@@ -85,20 +86,16 @@ forget_before(struct task *me, const struct work *work)
 }
 
 bool
-ledger_meet_in_store(struct task *me, struct work *work)
+ledger_meet_in_store(struct task *me, struct work *work, bool (*wait)(struct task *me, struct work *work))
 {
     const struct communicator *communicator = work->group->communicator;
-    struct wait_reason         reason = work_reason(work, -1);
     struct str                 mine   = { 0 };
     bool ok = (print_mine(work, &mine) || failed(me, E_MEMORY, "out of memory")) && say_mine(me, work, &mine);
-    reason.since = sched_now(me);
     for (int rank = 0; ok && rank < communicator->size;) {
         bool called = rank == work->group->rank || has_called(me, work, rank, str_text(&mine), &ok);
         rank += called;
-        if (ok && !called && work_is_lost(work))
-            ok = work_say_lost(me, work);
         if (ok && !called)
-            ok = work_nap(me, work, &reason);
+            ok = wait(me, work);
     }
     if (ok)
         forget_before(me, work);

@@ -251,7 +251,7 @@ world_rank(const struct post *post, int rank)
 }
 
 /* Nobody who could be its mate will post any more. */
-bool
+static bool
 post_is_hopeless(const struct post *post)
 {
     const struct channel *channel = post->channel;
@@ -272,7 +272,7 @@ post_fate(const struct post *post)
     return post->abandoned ? "has given up" : post->tag < 0 ? "has gone on" : "has ended";
 }
 
-bool
+static bool
 post_say_lost(struct task *me, const struct post *post)
 {
     if (group_gives_up(post->group, post->tag))
@@ -293,6 +293,21 @@ post_say_lost(struct task *me, const struct post *post)
              peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who, why[0] != '\0' ? ": " : "", why);
     return post_in_vain(me, post, words);
 }
+
+static bool
+is_in_vain(const void *post_)
+{
+    const struct post *post = post_;
+    return post_is_hopeless(post) || group_gives_up(post->group, post->tag);
+}
+
+static bool
+say_lost(struct task *me, const void *post)
+{
+    return post_say_lost(me, post);
+}
+
+static const struct remote_vain vain = { is_in_vain, say_lost };
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */
 static bool
@@ -418,7 +433,7 @@ static bool
 post_send(struct task *me, struct post *post)
 {
     if (post->request != NULL)
-        return remote_post_send(me, post);
+        return remote_post_send(me, post, &vain);
     if (!post_touch(me, post))
         return false;
     monitor_enter(me, &post->inbox->monitor);
@@ -463,7 +478,7 @@ static bool
 post_receive(struct task *me, struct post *post)
 {
     if (post->request != NULL)
-        return remote_post_receive(me, post);
+        return remote_post_receive(me, post, &vain);
     if (!post_touch(me, post))
         return false;
     uint64_t now = sched_now(me);

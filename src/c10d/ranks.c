@@ -59,7 +59,7 @@ static void
 tell_job(struct task *me, struct world *world)
 {
     const struct error *error = &me->error;
-    struct job_end      end   = { .world = world->number, .how = task_failed(me) ? JOB_THREW : JOB_RETURNED };
+    struct job_end      end   = { .world = world->in_job.number, .how = task_failed(me) ? JOB_THREW : JOB_RETURNED };
     if (task_failed(me)) {
         end.line    = error->lesson_line;
         end.of_hang = error_is_of_hang(error);

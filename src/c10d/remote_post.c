@@ -65,7 +65,7 @@ remote_post_end(struct task *me, struct post *post)
 }
 
 static bool
-await(struct task *me, struct post *post)
+await(struct task *me, struct post *post, const struct remote_vain *vain)
 {
     struct remote_wait       wait;
     const struct wait_reason reason = { .what = post->name, .sequence = -1, .group = -1, .tag = post->tag,
@@ -73,24 +73,29 @@ await(struct task *me, struct post *post)
                                         .detail = post->detail[0] != '\0' ? post->detail : NULL,
                                         .timeout_ps = group_timeout_ps(post->group) };
     remote_wait_begin(&wait, me, post->channel, &reason);
-    wait.post     = post;
+    wait.vain     = vain;
+    wait.what     = post;
     post->is_over = true; /* done, failed or cancelled there */
     return remote_await(&wait, post->request);
 }
 
+struct carried { struct post *post; const struct remote_vain *vain; };
+
 static bool
 carry(struct task *me, struct hop *hop)
 {
-    return await(me, hop->context);
+    const struct carried *carried = hop->context;
+    return await(me, carried->post, carried->vain);
 }
 
 bool
-remote_post_send(struct task *me, struct post *post)
+remote_post_send(struct task *me, struct post *post, const struct remote_vain *vain)
 {
-    struct hop hop = { .direct = true, .carry = carry, .context = post, .dtype = (int)post->tensor->dtype,
+    struct carried carried = { post, vain };
+    struct hop hop = { .direct = true, .carry = carry, .context = &carried, .dtype = (int)post->tensor->dtype,
                        .send = { .data = tensor_elements(post->tensor), .bytes = (size_t)tensor_bytes(post->tensor) } };
     if (hop.send.bytes == 0)
-        return await(me, post);
+        return await(me, post, vain);
     hop.out = link_between(me, post->channel, post->rank, post->peer);
     return hop.out != NULL && hop_run(me, NULL, &hop);
 }
@@ -108,10 +113,10 @@ fits(struct task *me, const struct post *post)
 
 /* From here on it is received; its arrow ends here. */
 bool
-remote_post_receive(struct task *me, struct post *post)
+remote_post_receive(struct task *me, struct post *post, const struct remote_vain *vain)
 {
     struct channel *channel = post->channel;
-    if (!await(me, post) || !fits(me, post))
+    if (!await(me, post, vain) || !fits(me, post))
         return false;
     post->peer = post->request->peer;
     monitor_enter(me, &channel->monitor);

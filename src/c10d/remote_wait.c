@@ -26,11 +26,7 @@ remote_wait_begin(struct remote_wait *wait, struct task *me, struct channel *cha
 static bool
 is_in_vain(const struct remote_wait *wait)
 {
-    if (wait->work != NULL)
-        return work_is_lost(wait->work);
-    if (wait->post != NULL)
-        return post_is_hopeless(wait->post) || group_gives_up(wait->post->group, wait->post->tag);
-    return wait->communicator != NULL && communicator_is_lost(wait->communicator);
+    return wait->vain != NULL && wait->vain->is_so(wait->what);
 }
 
 /* ---- one look after the other ---- */
@@ -118,12 +114,10 @@ remote_failed(struct remote_wait *wait, const struct transport_why *why)
     wait->in_vain = wait->in_vain || (why->text[0] != '\0' && await_reason(wait));
     if (task_failed(me))
         return false;
-    if (wait->in_vain && wait->work != NULL)
-        return work_say_lost(me, wait->work);
-    if (wait->in_vain && wait->post != NULL)
-        return post_say_lost(me, wait->post);
+    if (wait->in_vain)
+        return wait->vain->say(me, wait->what);
     if (sched_is_stopping(me))
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     return failed(me, E_DIST_NETWORK, "%s on rank %d: %s", wait->reason.what, me->rank,
-                  why->text[0] != '\0' ? why->text : "a member has ended");
+                  why->text[0] != '\0' ? why->text : "it was given up");
 }
