@@ -83,7 +83,14 @@ void job_remove_world(struct task *me, struct job *job, struct job_world *world)
 /* This process's rank of the world has ended; `end` says how. */
 void job_say_end(struct task *me, struct job *job, const struct job_end *end);
 /* What this process is in, for whoever reads its page: a call begins, is over; `id` is its group's. */
-struct job_call { uint64_t id; int64_t issued, over; const char *text; uint32_t line; bool inside; };
+struct job_call {
+    uint64_t    id;
+    int64_t     issued, over, sequence;
+    const char *operation;
+    int         group;         /* its number */
+    uint32_t    line;
+    bool        inside;
+};
 void job_note_call(struct job *job, const struct job_call *call);
 void job_fill_groups(const struct job *job, struct job_end *end);             /* from the page */
 /* What the other processes are in, as dumps of theirs (flight/dump.h): `take` gets those that come within a second. From any

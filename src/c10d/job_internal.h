@@ -2,7 +2,6 @@
  * job_clock.c how its clock stands to rank 0's. */
 #ifndef C10D_JOB_INTERNAL_H
 #define C10D_JOB_INTERNAL_H
-#include <pthread.h>
 #include <stdatomic.h>
 #include "c10d/job.h"
 #include "c10d/transport.h"
@@ -17,7 +16,6 @@ struct job {
 
     struct job_page        *page;
     bool                    page_is_shared;   /* with the launcher: mapped */
-    pthread_mutex_t         page_mutex;
 
     /* The watcher, a task of its own with a connection of its own. */
     struct store           *watched;

@@ -40,7 +40,6 @@ job_page_open(struct job *job, char *why, size_t why_size)
         snprintf(why, why_size, "out of memory");
         return false;
     }
-    pthread_mutex_init(&job->page_mutex, NULL);
     job->page->magic = JOB_PAGE_MAGIC;
     return true;
 }
@@ -50,7 +49,6 @@ job_page_close(struct job *job)
 {
     if (job->page == NULL)
         return;
-    pthread_mutex_destroy(&job->page_mutex);
     if (job->page_is_shared)
         munmap(job->page, JOB_PAGE_BYTES);
     else
@@ -73,25 +71,34 @@ group_on_page(struct job_page *page, uint64_t id)
     return &page->groups[page->group_count++];
 }
 
+/* Comm tasks of several groups write: each waits for the other's few words. It is called twice a collective, so a mutex
+ * and a text would be dear. */
+static unsigned
+take_turn(struct job_page *page)
+{
+    unsigned turn = atomic_load_explicit(&page->turn, memory_order_relaxed) & ~1u;
+    while (!atomic_compare_exchange_weak_explicit(&page->turn, &turn, turn + 1, memory_order_acquire, memory_order_relaxed))
+        turn &= ~1u;
+    atomic_thread_fence(memory_order_release);
+    return turn;
+}
+
 void
 job_note_call(struct job *job, const struct job_call *call)
 {
     struct job_page *page = job->page;
-    pthread_mutex_lock(&job->page_mutex);
-    unsigned turn = atomic_load_explicit(&page->turn, memory_order_relaxed);
-    atomic_store_explicit(&page->turn, turn + 1, memory_order_release);
+    unsigned         turn = take_turn(page);
     struct job_page_group *group = group_on_page(page, call->id);
     group->issued = call->issued;
     group->over   = call->over;
     page->line    = call->line;
     page->inside  = call->inside;
-    if (call->text != NULL) {
-        size_t length = strnlen(call->text, sizeof page->call - 1);
-        memcpy(page->call, call->text, length);
-        page->call[length] = '\0';
+    if (call->inside) {
+        page->of_group = call->group;
+        page->sequence = call->sequence;
+        strncpy(page->operation, call->operation, sizeof page->operation - 1);
     }
     atomic_store_explicit(&page->turn, turn + 2, memory_order_release);
-    pthread_mutex_unlock(&job->page_mutex);
 }
 
 void

@@ -309,7 +309,7 @@ work_issue(struct task *me, struct work *work)
     if (me == group->comm)
         return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm "
                                      "is made of send and recv", operation_name(work->call.operation));
-    work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
+    work->issued_at = sched_now(me);
     work->meets_all = debug_level(me) == DEBUG_DETAIL;
     if (work->meets_all)
         atomic_store(&group->communicator->meets_all, true);
@@ -412,18 +412,12 @@ work_note(const struct work *work, bool inside)
 {
     const struct process_group *group = work->group;
     const struct communicator  *communicator = group->communicator;
-    char text[64], of[24] = "";
     if (group->world->job == NULL || work->entry == NULL)
         return;
-    if (communicator->number > 0)
-        snprintf(of, sizeof of, " of group %d", communicator->number);
-    snprintf(text, sizeof text, "%s #%" PRId64 "%s", operation_name(work->call.operation), work->call.sequence, of);
-    job_note_call(group->world->job, &(struct job_call){ .id = communicator->id,
-                                                         .issued = process_group_sequence(group),
-                                                         .text = inside ? text : NULL,
-                                                         .line = work->line,
-                                                         .over = work->call.sequence + !inside,
-                                                         .inside = inside });
+    job_note_call(group->world->job, &(struct job_call){
+        .id = communicator->id, .issued = process_group_sequence(group), .sequence = work->call.sequence,
+        .operation = operation_name(work->call.operation), .group = communicator->number, .line = work->line,
+        .over = work->call.sequence + !inside, .inside = inside });
 }
 
 /* Who asks whether it has ended, and its end. */
@@ -448,7 +442,7 @@ work_finish(struct task *me, struct work *work)
     }
     bool is_collective = work->entry != NULL;
     if (work->error.kind == E_NONE) {
-        recorder_reach(me, group, work->recorded, FLIGHT_COMPLETED);
+        recorder_reach(group, work->recorded, FLIGHT_COMPLETED, sched_now(me));
         work_note(work, false);
     }
     if (is_collective)
@@ -523,6 +517,13 @@ work_tell_changes(struct task *me, const struct work *work)
     return ok;
 }
 
+/* What its caller runs at once it has just issued: a clock costs as much as an event. */
+static uint64_t
+work_begin_time(struct task *me, const struct work *work)
+{
+    return work->is_here && work->call.options.at_once ? work->issued_at : sched_now(me);
+}
+
 void
 work_run(struct task *me, struct work *work)
 {
@@ -530,8 +531,8 @@ work_run(struct task *me, struct work *work)
     me->iteration = work->iteration;
     atomic_store(&work->group->running, work->call.sequence);
     sched_advance_to(me, work->issued_at);
-    work->begun_at = sched_now(me);
-    recorder_reach(me, work->group, work->recorded, FLIGHT_STARTED);
+    work->begun_at = work_begin_time(me, work);
+    recorder_reach(work->group, work->recorded, FLIGHT_STARTED, work->begun_at);
     work_note(work, true);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
         (void)(work_meet_all(me, work) && work_move(me, work) &&
