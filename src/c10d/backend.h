@@ -152,6 +152,7 @@ struct wait_reason work_reason(const struct work *work, int peer);   /* of a wai
 bool work_is_lost(const struct work *work);                  /* it is waited for in vain */
 bool work_say_lost(struct task *me, struct work *work);      /* records why, answers false */
 bool communicator_is_lost(const struct communicator *communicator);   /* a member has ended */
+bool communicator_say_lost(struct task *me, const struct communicator *communicator);
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
 bool     group_rank_was_killed(const struct process_group *group, int rank); /* that is why; -1: no */
 /* It will post nothing more with that tag: it has ended, or its part of the collective is over. */

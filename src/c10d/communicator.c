@@ -284,6 +284,23 @@ meeting_lost(struct task *me, const struct communicator *communicator, const str
                         all ? ", members or not, unless use_local_synchronization is true" : "");
 }
 
+/* All have called it; one ended before everybody was connected. */
+bool
+communicator_say_lost(struct task *me, const struct communicator *communicator)
+{
+    const struct world *world = communicator->world;
+    char                ranks[200];
+    int                 lost = communicator->ranks[0];
+    for (int i = 1; i < communicator->size && !world_rank_has_ended(world, lost); i++)
+        lost = communicator->ranks[i];
+    struct wait_reason in_vain = { .what = communicator->what, .sequence = communicator->call, .group = -1, .peer = lost,
+                                   .detail = "which has ended in it" };
+    print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
+    return hang_in_vain(me, communicator->world, &in_vain,
+                        "rank %d waits in %s of ranks %s (line %" PRIu32 "), but rank %d %s before all were connected",
+                        me->rank, communicator->what, ranks, me->line, lost, world_rank_fate(world, lost));
+}
+
 /* The wait itself says so: one more turn of it, behind its limit. */
 static bool
 meeting_late(struct task *me, struct world *world, const struct wait_reason *reason)

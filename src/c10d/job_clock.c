@@ -73,7 +73,16 @@ publish(struct task *me, struct job *job, const struct own_clock *own, const cha
     return store_multi_set(me, job->store, &key, &value, 1);
 }
 
-/* Rank 0's; it may take a moment to come. */
+static bool
+first_has_gone(struct task *me, struct job *job)
+{
+    monitor_enter(me, &job->monitor);
+    bool gone = job_process_ended(job, 0);
+    monitor_leave(me, &job->monitor);
+    return gone;
+}
+
+/* Rank 0's; it may take a moment to come, or have ended before it came: then there is none, and who waits for it says why. */
 static bool
 read_first(struct task *me, struct job *job, const char *key, struct own_clock *first)
 {
@@ -81,7 +90,7 @@ read_first(struct task *me, struct job *job, const char *key, struct own_clock *
     char              line[200];
     bool              there = false;
     uint64_t          limit = sched_timeout(me->sched), begin = sched_now(me);
-    while (!there && sched_now(me) - begin < limit)
+    while (!there && sched_now(me) - begin < limit && !first_has_gone(me, job))
         if (!store_check_within(me, job->store, key, 50, &there))
             return false;
     if (!there || !store_peek(me, job->store, key, &text, &there) || !there)

@@ -18,6 +18,18 @@ post_flow(struct channel *channel, int from, int to, int64_t tag)
     return remote_flow(channel, from, to, number ^ (uint64_t)tag << 32 ^ UINT64_C(1) << 63);
 }
 
+/* What the transport says is told with who has died, if that is why. */
+static void
+begin_wait(struct task *me, struct post *post, struct remote_wait *wait)
+{
+    const struct wait_reason reason = { .what = post->name, .sequence = -1, .group = -1, .tag = post->tag,
+                                        .peer = process_group_global_rank(post->group, post->peer),
+                                        .detail = post->detail[0] != '\0' ? post->detail : NULL,
+                                        .timeout_ps = group_timeout_ps(post->group) };
+    remote_wait_begin(wait, me, post->channel, &reason);
+    wait->post = post;
+}
+
 static bool
 hand_over(struct task *me, struct post *post)
 {
@@ -48,7 +60,9 @@ remote_post_begin(struct task *me, struct post *post)
         return false;
     if (hand_over(me, post))
         return true;
-    (void)failed(me, E_DIST_NETWORK, "%s: %s", post->name, post->request->why.text);
+    struct remote_wait wait;
+    begin_wait(me, post, &wait);
+    (void)remote_failed(&wait, &post->request->why);
     post->is_over = true;
     remote_post_end(me, post);
     return false;
@@ -67,13 +81,8 @@ remote_post_end(struct task *me, struct post *post)
 static bool
 await(struct task *me, struct post *post)
 {
-    struct remote_wait       wait;
-    const struct wait_reason reason = { .what = post->name, .sequence = -1, .group = -1, .tag = post->tag,
-                                        .peer = process_group_global_rank(post->group, post->peer),
-                                        .detail = post->detail[0] != '\0' ? post->detail : NULL,
-                                        .timeout_ps = group_timeout_ps(post->group) };
-    remote_wait_begin(&wait, me, post->channel, &reason);
-    wait.post     = post;
+    struct remote_wait wait;
+    begin_wait(me, post, &wait);
     post->is_over = true; /* done, failed or cancelled there */
     return remote_await(&wait, post->request);
 }

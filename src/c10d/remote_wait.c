@@ -122,6 +122,8 @@ remote_failed(struct remote_wait *wait, const struct transport_why *why)
         return work_say_lost(me, wait->work);
     if (wait->in_vain && wait->post != NULL)
         return post_say_lost(me, wait->post);
+    if (wait->in_vain && wait->communicator != NULL)
+        return communicator_say_lost(me, wait->communicator);
     if (sched_is_stopping(me))
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     return failed(me, E_DIST_NETWORK, "%s on rank %d: %s", wait->reason.what, me->rank,

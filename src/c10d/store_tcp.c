@@ -348,9 +348,9 @@ say_hello(struct task *me, struct tcp_store *tcp)
                                "a process may have, or no memory" : "what listens there is no store of this kind");
 }
 
-/* A server that is not there yet may come: tried again every 10 ms. */
+/* A server that is not there yet may come: tried again every 10 ms. One that was there does not come again. */
 static bool
-tcp_connect(struct task *me, struct tcp_store *tcp)
+tcp_connect(struct task *me, struct tcp_store *tcp, bool was_there)
 {
     struct address     addresses[ADDRESSES];
     uint64_t           limit = store_timeout_ps(&tcp->store), begin = sched_now(me);
@@ -362,6 +362,8 @@ tcp_connect(struct task *me, struct tcp_store *tcp)
                 return say_hello(me, tcp);
         if (task_failed(me))
             return false;
+        if (was_there)
+            return failed(me, E_DIST_NETWORK, "the store's server at %s:%d is gone", tcp->host, tcp->port);
         if (sched_now(me) - begin >= limit)
             return failed(me, E_DIST_NETWORK, "no store's server has answered at %s:%d within %g s", tcp->host,
                           tcp->port, (double)limit / 1e12);
@@ -511,7 +513,7 @@ tcp_clone(struct task *me, struct store *store)
     if (tcp->shared != NULL)
         atomic_fetch_add(&tcp->shared->references, 1);
     tcp->store.timeout_ps = store_timeout_ps(store);
-    if (tcp_connect(me, tcp))
+    if (tcp_connect(me, tcp, true))
         return &tcp->store;
     tcp_close(me, &tcp->store);
     return NULL;
@@ -544,7 +546,7 @@ store_tcp_new(struct task *me, const struct store_tcp_options *options)
         return NULL;
     if (options->timeout_ps != STORE_TIMEOUT)
         tcp->store.timeout_ps = options->timeout_ps;
-    if ((!options->is_master || start_server(me, tcp, options->multi_tenant)) && tcp_connect(me, tcp) &&
+    if ((!options->is_master || start_server(me, tcp, options->multi_tenant)) && tcp_connect(me, tcp, false) &&
         (options->world_size < 0 || !options->wait_for_workers || meet_workers(me, tcp, options)))
         return &tcp->store;
     tcp_close(me, &tcp->store);

@@ -100,8 +100,10 @@ press(struct launch *launch, enum pressure pressure)
 {
     launch->pressure = pressure;
     launch->due      = now_ms() + (pressure == PRESS_GRACE ? (int64_t)launch->plan.grace_ms : ASKED_MS);
-    if (pressure == PRESS_TERM)
+    if (pressure == PRESS_TERM) {
         signal_all(launch, SIGTERM);
+        signal_all(launch, SIGCONT); /* one that was stopped hears it, too */
+    }
     if (pressure == PRESS_KILL)
         signal_all(launch, SIGKILL);
 }
@@ -319,8 +321,9 @@ take_news(struct launch *launch)
 static bool
 waits_for_reader(const struct launch *launch)
 {
-    bool late = launch->by > 0 && now_ms() - launch->by_at >= (int64_t)launch->plan.grace_ms;
-    return (sink_waits(&launch->out) || sink_waits(&launch->err)) && launch->pressure != PRESS_KILL && !late;
+    bool late  = launch->by > 0 && now_ms() - launch->by_at >= (int64_t)launch->plan.grace_ms;
+    bool twice = launch->by > 0 && launch->pressure == PRESS_KILL;
+    return (sink_waits(&launch->out) || sink_waits(&launch->err)) && !twice && !late;
 }
 
 /* Ranks on other machines still need the store: until they have left it. */
