@@ -51,12 +51,15 @@ void          job_close(struct job *job);
 /* Who ended, of world `world` (their processes, too), in the order in which the log has it; answers how many, at most `room`. */
 size_t        job_ends(struct task *me, struct job *job, int world, struct job_end *out, size_t room);
 
+/* Whether one of these ranks' processes has ended otherwise than by returning. */
+bool          job_has_lost(struct task *me, struct job *job, const int *ranks, int count);
+
 /* ---- for the world and its groups ---- */
 bool job_add_world(struct task *me, struct job *job, struct world *world);    /* from now on ends are told to it */
 void job_remove_world(struct task *me, struct job *job, struct world *world);
 /* This process's rank of the world has ended; `end` says how. */
 void job_say_end(struct task *me, struct job *job, const struct job_end *end);
-/* What this process is in, for whoever reads its page: a call begins, is over; `id` is its group's. */
+/* What this process is in, for whoever reads its page: a call begins, is over; `id` is its group's, 0: none is counted. */
 struct job_call { uint64_t id; int64_t issued, over; const char *text; uint32_t line; bool inside; };
 void job_note_call(struct job *job, const struct job_call *call);
 void job_fill_groups(const struct job *job, struct job_end *end);             /* from the page */

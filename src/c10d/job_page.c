@@ -80,13 +80,16 @@ job_note_call(struct job *job, const struct job_call *call)
     pthread_mutex_lock(&job->page_mutex);
     unsigned turn = atomic_load_explicit(&page->turn, memory_order_relaxed);
     atomic_store_explicit(&page->turn, turn + 1, memory_order_release);
-    struct job_page_group *group = group_on_page(page, call->id);
-    group->issued = call->issued;
-    group->over   = call->over;
-    page->line    = call->line;
-    page->inside  = call->inside;
-    if (call->text != NULL) {
-        size_t length = strnlen(call->text, sizeof page->call - 1);
+    if (call->id != 0) {
+        struct job_page_group *group = group_on_page(page, call->id);
+        group->issued = call->issued;
+        group->over   = call->over;
+    }
+    size_t length = strnlen(call->text, sizeof page->call - 1);
+    bool   is_it  = strncmp(page->call, call->text, length) == 0 && page->call[length] == '\0';
+    if (call->inside || is_it) { /* the end of an older one tells nothing of the last */
+        page->line   = call->line;
+        page->inside = call->inside;
         memcpy(page->call, call->text, length);
         page->call[length] = '\0';
     }

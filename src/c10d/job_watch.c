@@ -104,6 +104,18 @@ job_ends(struct task *me, struct job *job, int world, struct job_end *out, size_
 }
 
 bool
+job_has_lost(struct task *me, struct job *job, const int *ranks, int count)
+{
+    bool lost = false;
+    monitor_enter(me, &job->monitor);
+    for (size_t i = 0; i < job->end_count && !lost; i++)
+        for (int k = 0; k < count; k++)
+            lost = lost || (ranks[k] == job->ends[i].rank && job->ends[i].world < 0 && job->ends[i].how != JOB_RETURNED);
+    monitor_leave(me, &job->monitor);
+    return lost;
+}
+
+bool
 job_add_world(struct task *me, struct job *job, struct world *world)
 {
     monitor_enter(me, &job->monitor);
@@ -250,8 +262,7 @@ store_is_gone(struct task *me, struct job *job)
     end.world = -1;
     end.how   = JOB_LOST;
     end.exact = true;
-    snprintf(end.why, sizeof end.why, "ended without a word, and with it the job's store at %s:%d", job->host,
-             job->options.port);
+    snprintf(end.why, sizeof end.why, "ended without a word");
     job_note_end(me, job, &end);
 }
 

@@ -4,6 +4,7 @@
  * remote_post_end. */
 #include <stdio.h>
 #include <string.h>
+#include "c10d/job.h"
 #include "c10d/remote.h"
 #include "device/cells.h"
 #include "device/stream.h"
@@ -78,13 +79,29 @@ remote_post_end(struct task *me, struct post *post)
     post->request = NULL;
 }
 
+/* On the job's page: "recv from rank 1". */
+static void
+note(const struct post *post, bool inside)
+{
+    char text[64], peer[24] = "any rank";
+    if (post->peer >= 0)
+        snprintf(peer, sizeof peer, "rank %d", process_group_global_rank(post->group, post->peer));
+    snprintf(text, sizeof text, "%s %s %s", post->is_send ? "send" : "recv", post->is_send ? "to" : "from", peer);
+    job_note_call(((struct channel *)post->channel)->remote->job,
+                  &(struct job_call){ .text = text, .line = post->line, .inside = inside });
+}
+
 static bool
 await(struct task *me, struct post *post)
 {
     struct remote_wait wait;
     begin_wait(me, post, &wait);
+    note(post, true);
     post->is_over = true; /* done, failed or cancelled there */
-    return remote_await(&wait, post->request);
+    bool done = remote_await(&wait, post->request);
+    if (done)
+        note(post, false);
+    return done;
 }
 
 static bool

@@ -107,6 +107,20 @@ await_reason(struct remote_wait *wait)
     return is_in_vain(wait);
 }
 
+/* The store that it met in is gone, maybe with a member. */
+static bool
+meeting_failed(struct remote_wait *wait)
+{
+    struct task *me    = wait->me;
+    struct error error = me->error;
+    task_clear_error(me);
+    if (error.kind == E_DIST_NETWORK && await_reason(wait) && !task_failed(me))
+        return communicator_say_lost(me, wait->communicator);
+    if (!task_failed(me))
+        task_take_error(me, &error);
+    return false;
+}
+
 bool
 remote_failed(struct remote_wait *wait, const struct transport_why *why)
 {
@@ -114,7 +128,7 @@ remote_failed(struct remote_wait *wait, const struct transport_why *why)
     struct remote_channel       *remote = wait->channel->remote;
     atomic_store(&remote->is_broken, true);
     if (task_failed(me))
-        return false;
+        return wait->communicator != NULL && meeting_failed(wait);
     wait->in_vain = wait->in_vain || (why->text[0] != '\0' && await_reason(wait));
     if (task_failed(me))
         return false;

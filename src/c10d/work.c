@@ -385,7 +385,7 @@ work_note(const struct work *work, bool inside)
         snprintf(of, sizeof of, " of group %d", communicator->number);
     snprintf(text, sizeof text, "%s #%" PRId64 "%s", operation_name(work->call.operation), work->call.sequence, of);
     job_note_call(group->world->job, &(struct job_call){
-        .id = communicator->id, .issued = process_group_sequence(group), .text = inside ? text : NULL, .line = work->line,
+        .id = communicator->id, .issued = process_group_sequence(group), .text = text, .line = work->line,
         .over = work->call.sequence + !inside, .inside = inside });
 }
 
