@@ -250,6 +250,15 @@ communicator_default(struct task *me, struct world *world, int generation)
 
 /* ---- met ---- */
 
+/* Which of two ranks has ended, -1: none: one that was killed before one that threw, which may follow from it. */
+static int
+worse_end(const struct world *world, int before, int rank)
+{
+    if (!world_rank_has_ended(world, rank))
+        return before;
+    return before < 0 || (world_rank_was_killed(world, rank) && !world_rank_was_killed(world, before)) ? rank : before;
+}
+
 /* A rank that has ended without coming; -1: none. */
 static int
 lost_caller(const struct communicator *communicator)
@@ -257,10 +266,11 @@ lost_caller(const struct communicator *communicator)
     const struct world *world = communicator->world;
     if (atomic_load(&world->ended_count) == 0)
         return -1;
+    int lost = -1;
     for (int rank = 0; rank < world->size; rank++)
-        if (!communicator->here[rank] && world_rank_has_ended(world, rank) && must_come(communicator, rank))
-            return rank;
-    return -1;
+        if (!communicator->here[rank] && must_come(communicator, rank))
+            lost = worse_end(world, lost, rank);
+    return lost;
 }
 
 static bool
@@ -290,9 +300,9 @@ communicator_say_lost(struct task *me, const struct communicator *communicator)
 {
     const struct world *world = communicator->world;
     char                ranks[200];
-    int                 lost = communicator->ranks[0];
-    for (int i = 1; i < communicator->size && !world_rank_has_ended(world, lost); i++)
-        lost = communicator->ranks[i];
+    int                 lost = -1;
+    for (int i = 0; i < communicator->size; i++)
+        lost = worse_end(world, lost, communicator->ranks[i]);
     struct wait_reason in_vain = { .what = communicator->what, .sequence = communicator->call, .group = -1, .peer = lost,
                                    .since = sched_now(me) };
     print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);

@@ -153,7 +153,7 @@ open_store(struct task *me, struct job *job)
     return job->store != NULL && claim_place(me, job) && agree_on_size(me, job);
 }
 
-/* The error stays in me: whoever has begun to look for this process learns that it is not there. */
+/* The error stays in me, with who serves the store: whoever has begun to look for this process learns that it is not there. */
 static void
 give_up(struct task *me, struct job *job)
 {
@@ -161,7 +161,11 @@ give_up(struct task *me, struct job *job)
     job_watch_end(me, job);
     job_close(job);
     task_clear_error(me);
-    task_take_error(me, &error);
+    if (error.kind == E_DIST_NETWORK && (job->options.rank > 0 || job->options.is_hosted))
+        failed(me, E_DIST_NETWORK, "%s; %s serves the job's store", error.message,
+               job->options.is_hosted ? "the launcher of the first machine" : "rank 0");
+    else
+        task_take_error(me, &error);
 }
 
 bool

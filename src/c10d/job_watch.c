@@ -254,7 +254,8 @@ store_is_gone(struct task *me, struct job *job)
     job->is_lost = true;
     if (job->options.rank == 0 || job->options.is_hosted) {
         snprintf(words, sizeof words, "the job's store at %s:%d is gone: %s", job->host, job->options.port,
-                 job->options.is_hosted ? "its launcher has ended" : "its server has ended");
+                 job->options.is_hosted ? "its launcher has ended, or this process has stood still for long"
+                                        : "its server has ended");
         sched_stop(me->sched, E_DIST_NETWORK, words);
         return;
     }

@@ -22,7 +22,7 @@ my @moments = (
     [ after_init => qr/after init_process_group/, 'behind it' ],
     [ forward   => qr/after broadcast #\d+/, 'in the forward' ],
     [ backward  => qr/after broadcast #\d+/, 'in the backward' ],
-    [ reduce    => qr/(?:in|after) all_reduce #\d+/, 'in a gradient\'s all-reduce' ],
+    [ reduce    => qr/(?:in|after) (?:all_reduce|broadcast) #\d+/, 'in a gradient\'s all-reduce' ],
     [ between   => qr/after all_reduce #\d+/, 'between two steps' ],
     [ buffers   => qr/(?:in broadcast|after all_reduce|in all_reduce) #\d+/, 'while buffers are broadcast' ],
     [ recv      => qr/in recv from rank \d|after all_reduce #\d+/, 'in a receive' ],
@@ -53,15 +53,12 @@ sub by_launch {
     };
 }
 
-# mpirun gives a second, then it ends all. Who has never joined is named as the one waited for; of rank 0, which serves the store,
-# then nobody else has heard.
+# mpirun tells of it itself, and gives the others a second or two. Who has never joined is known to nobody else.
 sub by_mpi {
     my ($world, $victim, $moment) = @_;
-    my $early = $moment eq 'before' || $moment eq 'init';
+    my $alone = grep { $moment eq $_ } qw(before init destroy);
     my @told  = qr/process rank $victim with PID \d+ on node \S+ exited on signal 9/;
-    push @told, $victim == 0 ? qr/StoppedError: the run was stopped by a signal/
-        : qr/waits in init_process_group \(line \d+\) for rank/ if $early;
-    push @told, qr/cause: killed: rank $victim ended without a word/ if !$early && $moment ne 'destroy';
+    push @told, qr/cause: killed: rank $victim ended without a word/ unless $alone;
     return sub {
         return [ begin({}, mpirun($world), program(), qw(run --backend mpi --trust --timeout 60), $lesson, '--', $moment, $victim, 'kill'),
             sub { has_all("mpirun: rank $victim of $world is killed $words{$moment}", $_[0], 137, @told) } ];
