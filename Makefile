@@ -101,8 +101,9 @@ $(OUT)/allocations.so: src/plugins/allocations.c $(OUT)/flags
 # Plug-ins between processes, each built where its toolkit is: Gloo's headers and a C++ compiler; Open MPI's mpicc, MPICH's
 # has another ABI. They export one symbol. Gloo's headers ask for one that its packages forget: it is looked for last.
 ifneq ($(BUILD),fuzz)
-GLOO_C  := $(if $(shell echo '__has_include(<gloo/transport/tcp/device.h>)' | $(CXX) -E -P -x c++ - 2>/dev/null | grep 1),\
-             $(sort $(wildcard src/plugins/gloo/*.cc)))
+HASH    := \#
+GLOO_C  := $(if $(shell printf '$(HASH)if __has_include(<gloo/transport/tcp/device.h>)\nyes\n$(HASH)endif\n' | \
+             $(CXX) -E -P -x c++ - 2>/dev/null | grep yes),$(sort $(wildcard src/plugins/gloo/*.cc)))
 MPICC   := $(shell for m in mpicc.openmpi mpicc; do $$m --showme:version 2>/dev/null | grep -q 'Open MPI' && echo $$m && break; done)
 MPI_C   := $(if $(MPICC),$(sort $(wildcard src/plugins/mpi/*.c)))
 endif

@@ -20,9 +20,9 @@
 #include "keys.h"
 #include "loop.h"
 #include "plain.h"
-#include "sources.h"
 #include "strip.h"
 #include "trace/reader.h"
+#include "trace/sources.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -49,8 +49,9 @@ struct options {
 
 static const char usage[] =
     "usage: trace_viewer TRACE... [options]          (ringside view TRACE... is the same)\n"
-    "several traces, or a folder of them, are one timeline\n"
-    "  --align CLOCK     of several: start (each from its own), collective, iteration\n"
+    "several traces, or a folder of them, are one timeline; those of a job by its clock\n"
+    "  --align CLOCK     of several: job (what its processes measured, or as start),\n"
+    "                    start (each from its own), collective, iteration\n"
     "  --print[=FORMAT]  one frame on stdout: text, or ansi (with colours), svg, html\n"
     "  --size WxH        of that frame (80x24)\n"
     "  --at SEQ          the event to stand at\n"
@@ -177,7 +178,7 @@ parse_options(int argc, char **argv, struct options *options)
                 return tell_trouble("--at %s: the number of an event is meant", value);
         } else if ((value = value_of("--align", argc, argv, &i)) != NULL) {
             if (!parse_clock(value, &options->sources.clock))
-                return tell_trouble("--align %s: start, collective or iteration is meant", value);
+                return tell_trouble("--align %s: job, start, collective or iteration is meant", value);
         } else if ((value = value_of("--theme", argc, argv, &i)) != NULL) {
             if (!theme_of_name(value, &options->theme))
                 return tell_trouble("--theme %s: dark, light, high-contrast, colour-blind or none is meant", value);
@@ -297,8 +298,8 @@ static void
 stand(struct driver *driver, const struct options *options)
 {
     size_t count = driver->model->seen;
-    if (driver->session == NULL && trace_note(driver->model->trace)[0] != '\0')
-        view_say(driver->view, "%s", trace_note(driver->model->trace));
+    if (driver->session == NULL && sources_note(driver->model->trace)[0] != '\0')
+        view_say(driver->view, "%s", sources_note(driver->model->trace));
     driver->view->teacher    = options->teacher;
     driver->view->asking.all = options->teacher || options->diff; /* who compares has seen both to their ends */
     driver->view->width = options->width;

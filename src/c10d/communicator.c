@@ -169,13 +169,13 @@ note_come(struct communicator *communicator, int rank)
     atomic_store(&communicator->missing, communicator->come == communicator->expected ? -1 : missing);
 }
 
-/* Equal in all processes of a job, whatever else each of them has made: the parent's, and which call of it; or the members, and
- * how many of these there were before. Never 0. */
+/* Equal in all processes of a job, whatever else each of them has made: the parent's, and which call of it; or the
+ * members, and how many of these there were before. Never 0. */
 static uint64_t
 local_id(const struct communicator *communicator)
 {
-    uint64_t words[4] = { communicator->parent != NULL ? communicator->parent->id : 0, (uint64_t)communicator->generation,
-                          (uint64_t)(int64_t)communicator->call, 0 };
+    uint64_t words[4] = { communicator->parent != NULL ? communicator->parent->id : 0,
+                          (uint64_t)communicator->generation, (uint64_t)(int64_t)communicator->call, 0 };
     if (communicator->call < 0) {
         words[2] = hash_bytes(1, communicator->ranks, (size_t)communicator->size * sizeof *communicator->ranks);
         for (const struct communicator *at = communicator->next; at != NULL; at = at->next)
@@ -354,16 +354,18 @@ key_of(const struct communicator *communicator, int rank, char *out, size_t size
 
 /* The first 16 letters of what is said stand for the members. */
 static bool
-call_differs(struct task *me, const struct communicator *communicator, const struct store_text *theirs, const char *mine,
-             int rank)
+call_differs(struct task *me, const struct communicator *communicator, const struct store_text *theirs,
+             const char *mine, int rank)
 {
     const char *what = communicator->what;
     if (theirs->count >= 16 && memcmp(theirs->bytes, mine, 16) == 0)
         return false;
-    (void)failed(me, E_MISMATCH, "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %.*s; all ranks must "
-                 "call %s in the same order, members or not", what, communicator->call, me->rank, mine + 17, rank,
-                 (int)(theirs->count > 17 ? theirs->count - 17 : 0), (const char *)theirs->bytes + (theirs->count > 17 ? 17 : 0),
-                 what);
+    (void)failed(me, E_MISMATCH,
+                 "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %.*s; all ranks must "
+                 "call %s in the same order, members or not",
+                 what, communicator->call, me->rank, mine + 17, rank,
+                 (int)(theirs->count > 17 ? theirs->count - 17 : 0),
+                 (const char *)theirs->bytes + (theirs->count > 17 ? 17 : 0), what);
     return true;
 }
 

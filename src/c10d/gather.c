@@ -86,7 +86,9 @@ local_scatter(struct task *me, const struct collective *call)
     if (call->rank != root)
         return carried ? remote_run(me, call) && received(me, call->tensor)
                        : receive_from(me, call, call->tensor, root);
-    if (!touch_all(me, call, call->inputs, false, "scatter") || (carried && !remote_run(me, call)))
+    if (!touch_all(me, call, call->inputs, false, "scatter"))
+        return false;
+    if (carried && !remote_run(me, call))
         return false;
     for (int i = 1; i < call->ranks && !carried; i++) {
         int to = (root + i) % call->ranks;

@@ -109,8 +109,10 @@ static bool
 members_meet(struct task *me, const struct communicator *communicator, int global_rank, uint64_t timeout_ps)
 {
     const struct world        *world   = communicator->world;
-    const struct group_meeting meeting = { .id = communicator->id, .rank = communicator_rank_of(communicator, global_rank),
-                                           .what = communicator->what, .timeout_ps = timeout_ps,
+    const struct group_meeting meeting = { .id = communicator->id,
+                                           .rank = communicator_rank_of(communicator, global_rank),
+                                           .what = communicator->what,
+                                           .timeout_ps = timeout_ps,
                                            .store = world->job != NULL ? world->store : NULL,
                                            .communicator = communicator };
     return meeting.rank < 0 || world->backend->meet(me, communicator->channel, &meeting);
@@ -251,7 +253,8 @@ process_group_new(struct task *me, struct process_group *parent,
         parent->world->ranks[rank].outside = common;
         return true;
     }
-    *group = members_meet(me, common, rank, parent->timeout_ps) ? group_new(me, common, rank, options.timeout_ps) : NULL;
+    if (members_meet(me, common, rank, parent->timeout_ps))
+        *group = group_new(me, common, rank, options.timeout_ps);
     return *group != NULL;
 }
 

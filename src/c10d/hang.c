@@ -211,19 +211,6 @@ look_at_task(void *context, const struct task *task)
 }
 
 void
-hang_look_at_ends(const struct world *world, struct flight *flight)
-{
-    for (int i = 0; i < world->size; i++) {
-        const struct rank_end *end = &world->ranks[i].end;
-        if (!world_rank_has_ended(world, i))
-            continue;
-        flight->ranks[i].now    = end->now;
-        flight->ranks[i].line   = end->line;
-        flight->ranks[i].detail = end->why[0] != '\0' ? flight_text(flight, end->why) : NULL;
-    }
-}
-
-void
 hang_look_at_ranks(struct sched *sched, const struct world *world, struct flight *flight)
 {
     struct look look = { world, flight, calloc((size_t)world->size + 1, sizeof(bool)) };

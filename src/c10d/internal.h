@@ -20,7 +20,7 @@
 #include "c10d/backend.h"
 #include "c10d/fingerprint.h"
 #include "c10d/group.h"
-#include "c10d/job_end.h"
+#include "c10d/job.h"
 #include "c10d/recorder.h"
 #include "c10d/store.h"
 #include "device/claims.h"
@@ -129,8 +129,7 @@ struct report { struct report *older; unsigned order; char text[]; };
 struct world {
     int                         size;
     struct job                 *job;            /* NULL: all ranks are tasks of this process */
-    struct world               *next_in_job;
-    int                         number;         /* of the job's worlds, counted alike in all its processes */
+    struct job_world            in_job;
     int                         here;           /* the rank that this process is; -1: none of them. Without a job -1, too */
     struct group_backend        own_backend;    /* a job's: backend_remote by the transport's name */
     uint64_t                    timeout_ps;
@@ -201,21 +200,18 @@ bool hang_of_mismatch(struct task *me, const struct work *work, struct str *out)
 bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 void world_wake_all(struct task *me, struct world *world);
-/* Over a job: what this process's rank called and is in, as a dump. false: no memory. */
 /* For hang_job.c: this process's part of a flight; it in words, false: what is known explains nothing. */
 void hang_fill(struct sched *sched, struct world *world, bool all, struct flight *flight);
 void hang_add_groups(const struct world *world, struct flight *flight);
 void hang_look_at_ranks(struct sched *sched, const struct world *world, struct flight *flight);
-void hang_look_at_ends(const struct world *world, struct flight *flight);
 bool hang_tell(const struct flight *flight, struct str *out);
-/* hang_job.c: with the ranks that live elsewhere, whatever this process has noted so far. */
+/* hang_job.c: with the ranks that live elsewhere, whatever this process has noted so far; and those that have ended. */
 void hang_complete(const struct world *world, struct flight *flight);
-/* Whether all ranks that live wait, so that nobody can end it; `report` says why, `state` is equal as long as nothing moves. */
-struct standstill { enum error_kind kind; uint64_t state; };
-bool hang_of_job(struct sched *sched, struct world *world, struct standstill *found, struct str *report);
-/* For how long this process's rank has waited, in ps; 0: it does not, or for what may come from outside. */
-uint64_t hang_own_wait(struct sched *sched, struct world *world);
-bool hang_write_own(struct sched *sched, const struct world *world, struct str *out);
+void hang_look_at_ends(const struct world *world, struct flight *flight);
+/* hang_stand.c: slots of struct job_world_kind (job.h). */
+bool     hang_write_own(struct task *me, const struct world *world, struct str *out);
+uint64_t hang_own_wait(struct task *me, struct world *world);
+bool     hang_stands(struct task *me, struct world *world, struct standstill *found, struct str *report);
 
 void store_hash_wake(struct task *me, struct store *store);   /* who waits in it looks again whether it is in vain */
 
@@ -281,11 +277,12 @@ struct process_group {
 
 struct work *work_new(struct task *me, struct process_group *group, enum operation operation, struct tensor *tensor);
 void         work_discard(struct task *me, struct work *work);
+void         work_recycle(struct task *me, struct work *work);      /* in the group's monitor */
 /* Issues the work as the group's next collective and queues it for the comm task. */
 bool         work_issue(struct task *me, struct work *work);
 void         work_run(struct task *me, struct work *work);
-bool         work_nap(struct task *me, struct work *work, const struct wait_reason *reason);  /* a millisecond; false: failed */
-bool         ledger_meet_in_store(struct task *me, struct work *work);
+/* `wait`: a moment; false: failed. */
+bool         ledger_meet_in_store(struct task *me, struct work *work, bool (*wait)(struct task *me, struct work *work));
 void         work_finish(struct task *me, struct work *work);
 void         completion_tell(struct task *me, struct work *work);   /* no monitor is held, me has no error */
 /* Of isend and irecv: whoever waits for it, or its task's end, lets go of the tensor, once. */

@@ -6,9 +6,8 @@
 #include <string.h>
 #include <time.h>
 #include "base/vec.h"
-#include "c10d/internal.h"
 #include "c10d/job_internal.h"
-#include "c10d/remote.h"
+#include "c10d/own_host.h"
 #include "c10d/store.h"
 
 #define SECOND_PS UINT64_C(1000000000000)
@@ -196,7 +195,7 @@ job_transport(struct task *me, struct job *job)
         return failed_null(me, E_RUNTIME, "%s", job->options.missing != NULL ? job->options.missing
                                                 : "this ringside has no back-end for several processes");
     const struct transport_options options = { .rank = job->options.rank, .size = job->options.size,
-                                               .host = remote_own_host(job->host, job->own_host, sizeof job->own_host) };
+                                               .host = own_host(job->host, job->own_host, sizeof job->own_host) };
     job->transport = table->open(&options, &why);
     return job->transport != NULL ? job->transport : failed_null(me, E_RUNTIME, "%s: %s", table->name, why.text);
 }
@@ -235,7 +234,8 @@ job_say_end(struct task *me, struct job *job, const struct job_end *given)
     end.ns    = now_ns();
     note_failure(job, &end);
     if (job->store != NULL && !job->is_lost)
-        (void)job_post_end(job->host, job->options.port, &end, why, sizeof why); /* who cannot be told knows by himself */
+        (void)job_post_end(job->host, job->options.port, &end, why,
+                           sizeof why); /* who cannot be told knows by himself */
 }
 
 /* One that was asked who this process is (mpirun's) wants its end, even if no rank has needed it. */

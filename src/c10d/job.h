@@ -13,9 +13,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "c10d/job_end.h"
+#include "sched/task.h"
 
-struct error; struct group_backend; struct job; struct sched; struct store; struct task; struct transport; struct world;
-struct work;
+struct error; struct job; struct sched; struct store; struct str; struct task; struct transport; struct world;
 
 struct job_options {
     int         rank, size, local_rank, local_size;
@@ -55,8 +55,32 @@ size_t        job_ends(struct task *me, struct job *job, int world, struct job_e
 bool          job_has_lost(struct task *me, struct job *job, const int *ranks, int count);
 
 /* ---- for the world and its groups ---- */
-bool job_add_world(struct task *me, struct job *job, struct world *world);    /* from now on ends are told to it */
-void job_remove_world(struct task *me, struct job *job, struct world *world);
+
+/* A world, as the job sees it. Its functions are called on the watcher's task, or on whoever adds the world, in the job's
+ * monitor, in which the world's own may be entered. */
+struct standstill { enum error_kind kind; uint64_t state; };   /* state: equal as long as nothing moves */
+struct job_world_kind {
+    /* A rank that is no task of this process has ended. */
+    void     (*gone)(struct task *me, struct world *world, const struct job_end *end);
+    /* The lowest rank that lives is this process's. */
+    bool     (*is_first)(const struct world *world);
+    /* What this process's rank called and is in, as a dump. false: no memory. */
+    bool     (*write_own)(struct task *me, const struct world *world, struct str *out);
+    /* For how long it has waited, in ps; 0: it does not, or for what may come from outside. */
+    uint64_t (*own_wait)(struct task *me, struct world *world);
+    /* Whether all ranks that live wait, so that nobody can end it; `report` says why. */
+    bool     (*stands)(struct task *me, struct world *world, struct standstill *found, struct str *report);
+};
+/* In the world's memory. */
+struct job_world {
+    struct job_world            *next;
+    const struct job_world_kind *kind;
+    struct world                *world;
+    int                          number;      /* of the job's worlds, counted alike in all its processes */
+    bool                         has_rank;    /* this process has one in it */
+};
+void job_add_world(struct task *me, struct job *job, struct job_world *world);    /* from now on ends are told to it */
+void job_remove_world(struct task *me, struct job *job, struct job_world *world);
 /* This process's rank of the world has ended; `end` says how. */
 void job_say_end(struct task *me, struct job *job, const struct job_end *end);
 /* What this process is in, for whoever reads its page: a call begins, is over; `id` is its group's, 0: none is counted. */

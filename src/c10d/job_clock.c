@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include "c10d/internal.h"
 #include "c10d/job_internal.h"
 #include "c10d/store.h"
 #include "trace/offset.h"
@@ -67,8 +66,9 @@ static bool
 publish(struct task *me, struct job *job, const struct own_clock *own, const char *key)
 {
     char text[160];
-    int  length = snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 " %" PRId64, own->host[0] != '\0' ? own->host : "-",
-                           own->started, own->to_server.offset, own->to_server.error);
+    int length =
+        snprintf(text, sizeof text, "%s %" PRId64 " %" PRId64 " %" PRId64, own->host[0] != '\0' ? own->host : "-",
+                 own->started, own->to_server.offset, own->to_server.error);
     struct store_text value = { text, (size_t)length };
     return store_multi_set(me, job->store, &key, &value, 1);
 }
@@ -112,7 +112,7 @@ note_offset(struct task *me, const char *key, const struct own_clock *own, const
         .local  = now.ns,
         .ticks  = now.ticks,
         .offset = one_host ? own->started - first->started : own->to_server.offset - first->to_server.offset,
-        .error  = one_host ? ONE_CLOCK_NS : own->to_server.error + first->to_server.error,
+        .error  = first == own ? 0 : one_host ? ONE_CLOCK_NS : own->to_server.error + first->to_server.error,
     };
     clock_offset_print(&offset, text);
     trace_option(sched_writer(me->sched), key, text);
@@ -126,7 +126,8 @@ note_job(struct task *me, struct job *job)
     struct timespec   now;
     struct store_text id, pair[2] = { { "", 0 }, { mine, 0 } };
     clock_gettime(CLOCK_REALTIME, &now);
-    pair[1].count = (size_t)snprintf(mine, sizeof mine, "%llx%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
+    pair[1].count =
+        (size_t)snprintf(mine, sizeof mine, "%llx%lx", (unsigned long long)now.tv_sec, (unsigned long)now.tv_nsec);
     if (!store_compare_set(me, job->store, "job/id", pair, &id))
         return false;
     snprintf(mine, sizeof mine, "%.*s", (int)(id.count < 39 ? id.count : 39), (const char *)id.bytes);

@@ -1,13 +1,13 @@
-/* What the other processes of a job have called and are in, for whoever explains why nobody goes on: the asker says so in
- * the job's log, every watcher answers with its process's flight as a dump has it, and who does not answer in time is
- * left out. Neither needs the task that stands still. PyTorch: the dumps that a watchdog's time-out triggers on all ranks
- * through the store. */
+/* What the other processes of a job have called and are in, for whoever explains why nobody goes on: the asker
+ * says so in the job's log, every watcher answers with its process's flight as a dump has it, and who does not
+ * answer in time is left out. Neither needs the task that stands still. PyTorch: the dumps that a watchdog's
+ * time-out triggers on all ranks through the store. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include "c10d/internal.h"
+#include "base/str.h"
 #include "c10d/job_internal.h"
 #include "c10d/store_plain.h"
 #include "c10d/store_table.h"
@@ -36,10 +36,10 @@ job_answer(struct task *me, struct job *job, int64_t number)
     char       key[64];
     key_of(number, job->options.rank, key, sizeof key);
     monitor_enter(me, &job->monitor);
-    const struct world *world = job->worlds;
-    while (world != NULL && world->here < 0)
-        world = world->next_in_job;
-    bool told = world != NULL && hang_write_own(me->sched, world, &text);
+    const struct job_world *world = job->worlds;
+    while (world != NULL && !world->has_rank)
+        world = world->next;
+    bool told = world != NULL && world->kind->write_own(me, world->world, &text);
     monitor_leave(me, &job->monitor);
     struct store_text value = { str_text(&text), text.len };
     bool ok = !told || store_multi_set(me, job->watched, &(const char *){ key }, &value, 1);
@@ -54,7 +54,9 @@ post_ask(int fd)
 {
     const char          *log     = JOB_LOG;
     struct store_text    entry   = { JOB_ASK, strlen(JOB_ASK) };
-    struct store_request request = { .op = STORE_POST, .keys = &log, .key_count = 1, .values = &entry, .value_count = 1 };
+    struct store_request request = {
+        .op = STORE_POST, .keys = &log, .key_count = 1, .values = &entry, .value_count = 1
+    };
     struct store_reply   reply;
     if (!store_plain_ask(fd, &request, &reply))
         return -1;

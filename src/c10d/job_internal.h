@@ -8,8 +8,6 @@
 #include "c10d/transport.h"
 #include "sched/sched.h"
 
-struct world; struct work; struct post;
-
 struct job {
     struct job_options      options;
     char                    host[256], backend[16], own_host[256];
@@ -26,7 +24,7 @@ struct job {
     struct task            *watcher;
     struct monitor          monitor;     /* of what follows */
     bool                    stopping;
-    struct world           *worlds;      /* linked by next_in_job */
+    struct job_world       *worlds;      /* the newest first */
     struct job_end         *ends;        /* the log, as far as it was read */
     size_t                  end_count, end_room;
     int64_t                 next_entry;

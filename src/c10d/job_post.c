@@ -13,7 +13,9 @@ post(int fd, const struct job_end *end)
     struct store_reply   reply;
     job_end_print(end, &text);
     struct store_text    entry   = { str_text(&text), text.len };
-    struct store_request request = { .op = STORE_POST, .keys = &log, .key_count = 1, .values = &entry, .value_count = 1 };
+    struct store_request request = {
+        .op = STORE_POST, .keys = &log, .key_count = 1, .values = &entry, .value_count = 1
+    };
     bool said = str_ok(&text) && store_plain_ask(fd, &request, &reply);
     if (said)
         free(reply.bytes);

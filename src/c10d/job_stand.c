@@ -1,11 +1,11 @@
-/* A job that stands still: where every rank waits, and none for what could still come, the run is over, and all are told
- * why at once instead of after their time-outs. One process looks: that of the lowest rank that lives, whenever its own
- * rank has waited for a while; twice, so that nobody was just on his way. What it finds goes into the job's log, and every
- * process ends with it. */
+/* A job that stands still: where every rank waits, and none for what could still come, the run is over, and all
+ * are told why at once instead of after their time-outs. One process looks: that of the lowest rank that lives,
+ * whenever its own rank has waited for a while; twice, so that nobody was just on his way. What it finds goes into
+ * the job's log, and every process ends with it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "c10d/internal.h"
+#include "base/str.h"
 #include "c10d/job_internal.h"
 #include "c10d/store.h"
 
@@ -43,26 +43,17 @@ tell(struct task *me, struct job *job, const struct standstill *found, const str
 
 /* ---- found ---- */
 
-/* The newest world in which this process has the lowest rank that lives; NULL: it is for another to look. */
-static struct world *
-world_to_look_at(const struct job *job)
-{
-    struct world *world = job->worlds;
-    while (world != NULL && world->here < 0)
-        world = world->next_in_job;
-    for (int rank = 0; world != NULL && rank < world->here; rank++)
-        if (!world_rank_has_ended(world, rank))
-            return NULL;
-    return world;
-}
-
-/* In the monitor, so that the world stays. false: it does not stand still, or not for certain. */
+/* In the monitor, so that the world stays: the newest one in which this process has the lowest rank that lives;
+ * else it is for another to look. false: it does not stand still, or not for certain. */
 static bool
 look(struct task *me, struct job *job, struct standstill *found, struct str *report)
 {
-    struct world *world = world_to_look_at(job);
-    return world != NULL && hang_own_wait(me->sched, world) >= WAITED_S * SECOND_PS &&
-           hang_of_job(me->sched, world, found, report);
+    const struct job_world *world = job->worlds;
+    while (world != NULL && !world->has_rank)
+        world = world->next;
+    return world != NULL && world->kind->is_first(world->world) &&
+           world->kind->own_wait(me, world->world) >= WAITED_S * SECOND_PS &&
+           world->kind->stands(me, world->world, found, report);
 }
 
 bool

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/str.h"
 #include "base/vec.h"
-#include "c10d/internal.h"
 #include "c10d/job_internal.h"
 #include "c10d/store.h"
 
@@ -37,9 +37,9 @@ is_known(const struct job *job, const struct job_end *end)
 static void
 tell_worlds(struct task *me, struct job *job, const struct job_end *end)
 {
-    for (struct world *world = job->worlds; world != NULL; world = world->next_in_job)
+    for (struct job_world *world = job->worlds; world != NULL; world = world->next)
         if (end->world < 0 || end->world == world->number)
-            world_rank_gone(me, world, end);
+            world->kind->gone(me, world->world, end);
 }
 
 /* Without memory the worlds are told all the same. */
@@ -115,29 +115,28 @@ job_has_lost(struct task *me, struct job *job, const int *ranks, int count)
     return lost;
 }
 
-bool
-job_add_world(struct task *me, struct job *job, struct world *world)
+void
+job_add_world(struct task *me, struct job *job, struct job_world *world)
 {
     monitor_enter(me, &job->monitor);
-    world->number      = job->worlds_made++;
-    world->next_in_job = job->worlds;
-    job->worlds        = world;
+    world->number = job->worlds_made++;
+    world->next   = job->worlds;
+    job->worlds   = world;
     for (size_t i = 0; i < job->end_count; i++)
         if (job->ends[i].world < 0 || job->ends[i].world == world->number)
-            world_rank_gone(me, world, &job->ends[i]);
+            world->kind->gone(me, world->world, &job->ends[i]);
     monitor_leave(me, &job->monitor);
-    return true;
 }
 
 void
-job_remove_world(struct task *me, struct job *job, struct world *world)
+job_remove_world(struct task *me, struct job *job, struct job_world *world)
 {
     monitor_enter(me, &job->monitor);
-    struct world **place = &job->worlds;
+    struct job_world **place = &job->worlds;
     while (*place != NULL && *place != world)
-        place = &(*place)->next_in_job;
+        place = &(*place)->next;
     if (*place != NULL)
-        *place = world->next_in_job;
+        *place = world->next;
     monitor_leave(me, &job->monitor);
 }
 

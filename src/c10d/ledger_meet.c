@@ -1,9 +1,11 @@
-/* A collective that begins when every rank has called it, over a job: each says in the store what it calls, and reads what
- * the others do, so a call that differs is told before anything moves. At DEBUG_DETAIL only: it costs a few trips to the
- * store. PyTorch: ProcessGroupWrapper, a monitored barrier and a comparison in front of each collective. */
+/* A collective that begins when every rank has called it, over a job: each says in the store what it calls, and
+ * reads what the others do, so a call that differs is told before anything moves. At DEBUG_DETAIL only: it costs a
+ * few trips to the store. PyTorch: ProcessGroupWrapper, a monitored barrier and a comparison in front of each
+ * collective. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/map.h"
 #include "c10d/internal.h"
 #include "c10d/store.h"
 
@@ -40,10 +42,11 @@ differs(struct task *me, struct work *work, int rank, const char *theirs, const 
         return false;
     if (group->communicator->number > 0)
         snprintf(of, sizeof of, " of group %d", group->communicator->number);
-    (void)failed(me, E_MISMATCH, "collective #%" PRId64 "%s differs: rank %d calls %.700s but rank %d calls %.700s; every "
-                 "rank must issue the same collectives in the same order", work->call.sequence, of,
-                 group->communicator->ranks[low], (low == rank ? theirs : mine) + 17, group->communicator->ranks[other],
-                 (other == rank ? theirs : mine) + 17);
+    (void)failed(me, E_MISMATCH,
+                 "collective #%" PRId64 "%s differs: rank %d calls %.700s but rank %d calls %.700s; every "
+                 "rank must issue the same collectives in the same order",
+                 work->call.sequence, of, group->communicator->ranks[low], (low == rank ? theirs : mine) + 17,
+                 group->communicator->ranks[other], (other == rank ? theirs : mine) + 17);
     return true;
 }
 
@@ -85,20 +88,16 @@ forget_before(struct task *me, const struct work *work)
 }
 
 bool
-ledger_meet_in_store(struct task *me, struct work *work)
+ledger_meet_in_store(struct task *me, struct work *work, bool (*wait)(struct task *me, struct work *work))
 {
     const struct communicator *communicator = work->group->communicator;
-    struct wait_reason         reason = work_reason(work, -1);
     struct str                 mine   = { 0 };
     bool ok = (print_mine(work, &mine) || failed(me, E_MEMORY, "out of memory")) && say_mine(me, work, &mine);
-    reason.since = sched_now(me);
     for (int rank = 0; ok && rank < communicator->size;) {
         bool called = rank == work->group->rank || has_called(me, work, rank, str_text(&mine), &ok);
         rank += called;
-        if (ok && !called && work_is_lost(work))
-            ok = work_say_lost(me, work);
         if (ok && !called)
-            ok = work_nap(me, work, &reason);
+            ok = wait(me, work);
     }
     if (ok)
         forget_before(me, work);

@@ -1,7 +1,9 @@
-/* Links: one per ordered pair of ranks of a group, one message in flight; over wires that take one transfer at a time.
- * A message leaves when the sender has it and the wire is free, and arrives when wire.c says; only then the receiver's
- * clock rises to it. Nobody waits for the other to be there: the data goes through the link's own memory.
- * Order of use: link_between, carrier_wires: put at one end, take at the other. `free` has no prices: see handover.c. */
+/* Links: one per ordered pair of ranks of a group, one message in flight; over wires that take one transfer at a
+ * time. A message leaves when the sender has it and the wire is free, and arrives when wire.c says; only then the
+ * receiver's clock rises to it. Nobody waits for the other to be there: the data goes through the link's own
+ * memory.
+ * Order of use: link_between, carrier_wires: put at one end, take at the other. `free` has no prices: see
+ * handover.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -277,8 +277,6 @@ bool local_post(struct task *me, struct post *post);
 bool local_send(struct task *me, struct post *post);
 bool local_recv(struct task *me, struct post *post);
 void local_withdraw(struct task *me, struct post *post);
-bool post_is_hopeless(const struct post *post);                  /* nobody who could be its other end will post any more */
-bool post_say_lost(struct task *me, const struct post *post);    /* records why, answers false */
 
 /* How Gloo cuts `bytes` for a ring of `size` ranks: chunk k begins at k times that; the last may be short or empty. */
 int64_t gloo_chunk_bytes(int64_t bytes, int64_t element, int64_t size);

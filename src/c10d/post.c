@@ -140,13 +140,15 @@ post_meets(struct task *me, const struct post *post)
         sched_touch(me, TOUCH_TAKE_ANY, "message", where);
 }
 
+static const struct remote_vain vain;   /* below */
+
 /* Finds the other end, or stands in line for it. */
 bool
 local_post(struct task *me, struct post *post)
 {
     const struct channel *channel = post->channel;
     if (channel->remote != NULL && post->peer != post->rank)
-        return remote_post_begin(me, post);
+        return remote_post_begin(me, post, &vain);
     post_meets(me, post);
     struct inbox *inbox = inbox_of(me, post->channel, post->is_send ? post->peer : post->rank);
     if (inbox == NULL || !monitor_init(&post->monitor))
@@ -251,7 +253,7 @@ world_rank(const struct post *post, int rank)
 }
 
 /* Nobody who could be its mate will post any more. */
-bool
+static bool
 post_is_hopeless(const struct post *post)
 {
     const struct channel *channel = post->channel;
@@ -272,7 +274,7 @@ post_fate(const struct post *post)
     return post->abandoned ? "has given up" : post->tag < 0 ? "has gone on" : "has ended";
 }
 
-bool
+static bool
 post_say_lost(struct task *me, const struct post *post)
 {
     if (group_gives_up(post->group, post->tag))
@@ -293,6 +295,21 @@ post_say_lost(struct task *me, const struct post *post)
              peer, line, post->detail[0] != '\0' ? ", " : "", post->detail, who, why[0] != '\0' ? ": " : "", why);
     return post_in_vain(me, post, words);
 }
+
+static bool
+is_in_vain(const void *post_)
+{
+    const struct post *post = post_;
+    return post_is_hopeless(post) || group_gives_up(post->group, post->tag);
+}
+
+static bool
+say_lost(struct task *me, const void *post)
+{
+    return post_say_lost(me, post);
+}
+
+static const struct remote_vain vain = { is_in_vain, say_lost };
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */
 static bool
@@ -417,10 +434,10 @@ post_deliver(struct task *me, struct post *post)
 static bool
 post_send(struct task *me, struct post *post)
 {
-    if (post->request != NULL)
-        return remote_post_send(me, post);
     if (!post_touch(me, post))
         return false;
+    if (post->request != NULL)
+        return remote_post_send(me, post, &vain);
     monitor_enter(me, &post->inbox->monitor);
     while (post->mate == NULL || !post->mate->ready)
         if (!post_await(me, post))
@@ -462,10 +479,10 @@ post_take_repeat(struct task *me, struct post *post)
 static bool
 post_receive(struct task *me, struct post *post)
 {
-    if (post->request != NULL)
-        return remote_post_receive(me, post);
     if (!post_touch(me, post))
         return false;
+    if (post->request != NULL)
+        return remote_post_receive(me, post, &vain);
     uint64_t now = sched_now(me);
     monitor_enter(me, &post->inbox->monitor);
     post->since = now;

@@ -59,7 +59,7 @@ static void
 tell_job(struct task *me, struct world *world)
 {
     const struct error *error = &me->error;
-    struct job_end      end   = { .world = world->number, .how = task_failed(me) ? JOB_THREW : JOB_RETURNED };
+    struct job_end      end   = { .world = world->in_job.number, .how = task_failed(me) ? JOB_THREW : JOB_RETURNED };
     if (task_failed(me)) {
         end.line    = error->lesson_line;
         end.of_hang = error_is_of_hang(error);
@@ -103,12 +103,12 @@ world_rank_gone(struct task *me, struct world *world, const struct job_end *end)
     int rank = end->rank;
     if (rank < 0 || rank >= world->size || world_has_rank(world, rank) || world_rank_has_ended(world, rank))
         return;
-    struct rank_end *own = &world->ranks[rank].end;
+    const char      *between = end->inside ? " in " : " after ";
+    struct rank_end *own     = &world->ranks[rank].end;
     own->now  = now[end->how];
     own->line = end->line;
     if (end->how == JOB_KILLED || end->how == JOB_LOST)
-        snprintf(own->why, sizeof own->why, "%s%s%s", end->why, end->call[0] == '\0' ? "" : end->inside ? " in " : " after ",
-                 end->call);
+        snprintf(own->why, sizeof own->why, "%s%s%s", end->why, end->call[0] == '\0' ? "" : between, end->call);
     else
         snprintf(own->why, sizeof own->why, "%.*s", (int)strcspn(end->why, "\n"), end->why);
     take_progress(world, end);

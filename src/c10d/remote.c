@@ -1,42 +1,13 @@
 /* The back-end of ranks that are processes. See remote.h. */
 #include "c10d/remote.h"
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 #include "base/map.h"
 #include "c10d/job.h"
 #include "c10d/store.h"
 #include "c10d/spin.h"
 #include "device/cells.h"
-
-/* ---- where we are ---- */
-
-/* No packet is sent: connecting a datagram's socket only asks the routes. */
-const char *
-remote_own_host(const char *store_host, char *out, size_t size)
-{
-    struct addrinfo         hints = { .ai_socktype = SOCK_DGRAM }, *list = NULL;
-    struct sockaddr_storage own;
-    socklen_t               own_size = sizeof own;
-    bool                    known    = false;
-    if (getaddrinfo(store_host, "29500", &hints, &list) != 0)
-        return NULL;
-    for (struct addrinfo *at = list; at != NULL && !known; at = at->ai_next) {
-        int fd = socket(at->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-        own_size = sizeof own;
-        known = fd >= 0 && connect(fd, at->ai_addr, at->ai_addrlen) == 0 &&
-                getsockname(fd, (struct sockaddr *)&own, &own_size) == 0 &&
-                getnameinfo((struct sockaddr *)&own, own_size, out, (socklen_t)size, NULL, 0, NI_NUMERICHOST) == 0;
-        if (fd >= 0)
-            close(fd);
-    }
-    freeaddrinfo(list);
-    return known && strncmp(out, "127.", 4) != 0 && strcmp(out, "::1") != 0 ? out : NULL;
-}
 
 uint32_t
 remote_flow(const struct channel *channel, int from, int to, uint64_t number)
@@ -176,6 +147,20 @@ await_connected(struct meeting *meeting, struct remote_wait *wait, const char *n
     return ok;
 }
 
+static bool
+member_is_gone(const void *given)
+{
+    return communicator_is_lost(((const struct group_meeting *)given)->communicator);
+}
+
+static bool
+say_gone(struct task *me, const void *given)
+{
+    return communicator_say_lost(me, ((const struct group_meeting *)given)->communicator);
+}
+
+static const struct remote_vain meeting_vain = { member_is_gone, say_gone };
+
 /* All members have come, or will: see communicator_meet. */
 static bool
 remote_meet(struct task *me, void *channel_, const struct group_meeting *given)
@@ -194,7 +179,8 @@ remote_meet(struct task *me, void *channel_, const struct group_meeting *given)
     if (channel->size < 2 || remote->own != NULL)
         return true;
     remote_wait_begin(&wait, me, channel, &reason);
-    wait.communicator = given->communicator;
+    wait.vain = &meeting_vain;
+    wait.what = given;
     snprintf(name, sizeof name, "group/%016llx", (unsigned long long)given->id);
     const struct transport_channel_options options = {
         .name = name, .ranks = channel->ranks, .size = channel->size, .rank = given->rank, .waiter = &wait.waiter,
@@ -228,8 +214,8 @@ dtype_of(const struct collective *call)
     return tensor != NULL ? tensor->dtype : DTYPE_U8;
 }
 
-/* Whether what is listed is a piece of one length for each rank: what a transport could misunderstand is left to messages
- * of ours, whose lengths are compared. */
+/* Whether what is listed is a piece of one length for each rank: what a transport could misunderstand is left to
+ * messages of ours, whose lengths are compared. */
 static bool
 is_even(const struct collective *call)
 {
@@ -309,7 +295,8 @@ remote_run(struct task *me, const struct collective *call)
         !list_spans(me, call, call->outputs, call->gathered, &made.call.outputs))
         return false;
     remote_wait_begin(&wait, me, channel, &reason);
-    wait.work = call->work;
+    wait.vain = &remote_work_vain;
+    wait.what = call->work;
     wait.call = call;
     bool done = remote->table->run(remote->own, &made.call, &why);
     if (wait.in_stage)

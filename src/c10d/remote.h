@@ -26,18 +26,21 @@ struct remote_channel {
     atomic_bool             is_broken;   /* a peer is dead, or a call was given up: it is good for nothing more */
 };
 
-/* Our address towards others, as whoever has the store at `store_host` sees it; loopback: NULL. `out` holds it. */
-const char *remote_own_host(const char *store_host, char *out, size_t size);
-
 /* ---- waiting ---- */
+
+/* When a wait is in vain since nobody who could end it will, and what is said then: records it in me, answers false. */
+struct remote_vain {
+    bool (*is_so)(const void *what);
+    bool (*say)(struct task *me, const void *what);
+};
+extern const struct remote_vain remote_work_vain;   /* of a struct work */
 
 /* One wait of a task for other processes, from its first look to its last. */
 struct remote_wait {
     struct task             *me;
     struct channel          *channel;
-    struct work             *work;       /* a collective; NULL: */
-    const struct post       *post;       /* a send or receive; both NULL: a meeting of: */
-    const struct communicator *communicator;
+    const struct remote_vain *vain;      /* of: */
+    const void              *what;
     struct wait_reason       reason;
     uint64_t                 looked_at;  /* ps: when it was last asked whether it is in vain */
     bool                     in_vain;    /* it is: nobody who could end it will */
@@ -69,9 +72,9 @@ extern const struct carrier carrier_remote;             /* remote_link.c */
 extern const struct algorithm algorithm_transport;      /* the transport's own all-reduce */
 
 /* ---- sends and receives (remote_post.c), for post.c ---- */
-bool remote_post_begin(struct task *me, struct post *post);
-bool remote_post_send(struct task *me, struct post *post);
-bool remote_post_receive(struct task *me, struct post *post);
+bool remote_post_begin(struct task *me, struct post *post, const struct remote_vain *vain);
+bool remote_post_send(struct task *me, struct post *post, const struct remote_vain *vain);
+bool remote_post_receive(struct task *me, struct post *post, const struct remote_vain *vain);
 void remote_post_end(struct task *me, struct post *post);
 
 /* Tags of messages: user's below, then those of algorithms that a lesson wrote, then links'. */

@@ -1,6 +1,6 @@
 /* Messages of a transport's own algorithms as hops: each that leaves is a comm.hop, each that is waited for a
- * comm.receive, with one flow at both ends. They come on the thread that runs the collective, one inside of the other or
- * one after the other, so each is a stage that is opened in one call and closed in the next. */
+ * comm.receive, with one flow at both ends. They come on the thread that runs the collective, one inside of the
+ * other or one after the other, so each is a stage that is opened in one call and closed in the next. */
 #include "c10d/remote.h"
 
 /* The number of a message among those of its slot. Both ends count, so that they agree. */
@@ -18,8 +18,10 @@ open_stage(struct remote_wait *wait, const struct transport_hop *hop)
 {
     const struct channel *channel = wait->channel;
     const enum kind       kind    = hop->is_send ? KIND_comm_hop : KIND_comm_receive;
-    wait->stage = (struct stage){ .me = wait->me, .kind = (uint16_t)kind,
-                                  .args = { (int64_t)(hop->slot & 0xff), (int64_t)hop->bytes, channel->ranks[hop->peer], 0 } };
+    wait->stage =
+        (struct stage){ .me = wait->me,
+                        .kind = (uint16_t)kind,
+                        .args = { (int64_t)(hop->slot & 0xff), (int64_t)hop->bytes, channel->ranks[hop->peer], 0 } };
     stage_enter(&wait->stage);
     wait->in_stage = true;
 }

@@ -6,13 +6,28 @@
 #include "device/cells.h"
 #include "sched/account.h"
 
+static bool
+work_in_vain(const void *work)
+{
+    return work_is_lost(work);
+}
+
+static bool
+say_work(struct task *me, const void *work)
+{
+    return work_say_lost(me, (struct work *)(uintptr_t)work);
+}
+
+const struct remote_vain remote_work_vain = { work_in_vain, say_work };
+
 static struct remote_wait
 link_wait(struct task *me, const struct collective *call, struct link *link, int peer)
 {
     struct remote_wait       wait;
     const struct wait_reason reason = work_reason(call->work, peer);
     remote_wait_begin(&wait, me, link->channel, &reason);
-    wait.work = call->work;
+    wait.vain = &remote_work_vain;
+    wait.what = call->work;
     return wait;
 }
 

@@ -21,14 +21,15 @@ post_flow(struct channel *channel, int from, int to, int64_t tag)
 
 /* What the transport says is told with who has died, if that is why. */
 static void
-begin_wait(struct task *me, struct post *post, struct remote_wait *wait)
+begin_wait(struct task *me, struct post *post, const struct remote_vain *vain, struct remote_wait *wait)
 {
     const struct wait_reason reason = { .what = post->name, .sequence = -1, .group = -1, .tag = post->tag,
                                         .peer = process_group_global_rank(post->group, post->peer),
                                         .detail = post->detail[0] != '\0' ? post->detail : NULL,
                                         .timeout_ps = group_timeout_ps(post->group) };
     remote_wait_begin(wait, me, post->channel, &reason);
-    wait->post = post;
+    wait->vain = vain;
+    wait->what = post;
 }
 
 static bool
@@ -50,7 +51,7 @@ hand_over(struct task *me, struct post *post)
 }
 
 bool
-remote_post_begin(struct task *me, struct post *post)
+remote_post_begin(struct task *me, struct post *post, const struct remote_vain *vain)
 {
     if (post->tag >= REMOTE_TAGS || post->tag < -REMOTE_TAGS)
         return failed(me, E_VALUE, "%s: a tag between processes is at most %d", post->name, REMOTE_TAGS - 1);
@@ -62,7 +63,7 @@ remote_post_begin(struct task *me, struct post *post)
     if (hand_over(me, post))
         return true;
     struct remote_wait wait;
-    begin_wait(me, post, &wait);
+    begin_wait(me, post, vain, &wait);
     (void)remote_failed(&wait, &post->request->why);
     post->is_over = true;
     remote_post_end(me, post);
@@ -92,10 +93,10 @@ note(const struct post *post, bool inside)
 }
 
 static bool
-await(struct task *me, struct post *post)
+await(struct task *me, struct post *post, const struct remote_vain *vain)
 {
     struct remote_wait wait;
-    begin_wait(me, post, &wait);
+    begin_wait(me, post, vain, &wait);
     note(post, true);
     post->is_over = true; /* done, failed or cancelled there */
     bool done = remote_await(&wait, post->request);
@@ -104,19 +105,23 @@ await(struct task *me, struct post *post)
     return done;
 }
 
+struct carried { struct post *post; const struct remote_vain *vain; };
+
 static bool
 carry(struct task *me, struct hop *hop)
 {
-    return await(me, hop->context);
+    const struct carried *carried = hop->context;
+    return await(me, carried->post, carried->vain);
 }
 
 bool
-remote_post_send(struct task *me, struct post *post)
+remote_post_send(struct task *me, struct post *post, const struct remote_vain *vain)
 {
-    struct hop hop = { .direct = true, .carry = carry, .context = post, .dtype = (int)post->tensor->dtype,
+    struct carried carried = { post, vain };
+    struct hop hop = { .direct = true, .carry = carry, .context = &carried, .dtype = (int)post->tensor->dtype,
                        .send = { .data = tensor_elements(post->tensor), .bytes = (size_t)tensor_bytes(post->tensor) } };
     if (hop.send.bytes == 0)
-        return await(me, post);
+        return await(me, post, vain);
     hop.out = link_between(me, post->channel, post->rank, post->peer);
     return hop.out != NULL && hop_run(me, NULL, &hop);
 }
@@ -134,10 +139,10 @@ fits(struct task *me, const struct post *post)
 
 /* From here on it is received; its arrow ends here. */
 bool
-remote_post_receive(struct task *me, struct post *post)
+remote_post_receive(struct task *me, struct post *post, const struct remote_vain *vain)
 {
     struct channel *channel = post->channel;
-    if (!await(me, post) || !fits(me, post))
+    if (!await(me, post, vain) || !fits(me, post))
         return false;
     post->peer = post->request->peer;
     monitor_enter(me, &channel->monitor);

@@ -1,6 +1,6 @@
-/* Waiting for other processes: nobody wakes us, so we look. First without letting go of the core, since messages come
- * within microseconds; then between naps in the channel's monitor, in which the watcher (job_watch.c) wakes us when a rank has
- * ended. Whoever waits asks every millisecond whether it waits in vain. */
+/* Waiting for other processes: nobody wakes us, so we look. First without letting go of the core, since messages
+ * come within microseconds; then between naps in the channel's monitor, in which the watcher (job_watch.c) wakes
+ * us when a rank has ended. Whoever waits asks every millisecond whether it waits in vain. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,11 +26,7 @@ remote_wait_begin(struct remote_wait *wait, struct task *me, struct channel *cha
 static bool
 is_in_vain(const struct remote_wait *wait)
 {
-    if (wait->work != NULL)
-        return work_is_lost(wait->work);
-    if (wait->post != NULL)
-        return post_is_hopeless(wait->post) || group_gives_up(wait->post->group, wait->post->tag);
-    return wait->communicator != NULL && communicator_is_lost(wait->communicator);
+    return wait->vain != NULL && wait->vain->is_so(wait->what);
 }
 
 /* ---- one look after the other ---- */
@@ -107,15 +103,15 @@ await_reason(struct remote_wait *wait)
     return is_in_vain(wait);
 }
 
-/* The store that it met in is gone, maybe with a member. */
+/* The store that it met in is gone, maybe with who is waited for. */
 static bool
-meeting_failed(struct remote_wait *wait)
+store_failed(struct remote_wait *wait)
 {
     struct task *me    = wait->me;
     struct error error = me->error;
     task_clear_error(me);
     if (error.kind == E_DIST_NETWORK && await_reason(wait) && !task_failed(me))
-        return communicator_say_lost(me, wait->communicator);
+        return wait->vain->say(me, wait->what);
     if (!task_failed(me))
         task_take_error(me, &error);
     return false;
@@ -128,18 +124,14 @@ remote_failed(struct remote_wait *wait, const struct transport_why *why)
     struct remote_channel       *remote = wait->channel->remote;
     atomic_store(&remote->is_broken, true);
     if (task_failed(me))
-        return wait->communicator != NULL && meeting_failed(wait);
+        return store_failed(wait);
     wait->in_vain = wait->in_vain || (why->text[0] != '\0' && await_reason(wait));
     if (task_failed(me))
         return false;
-    if (wait->in_vain && wait->work != NULL)
-        return work_say_lost(me, wait->work);
-    if (wait->in_vain && wait->post != NULL)
-        return post_say_lost(me, wait->post);
-    if (wait->in_vain && wait->communicator != NULL)
-        return communicator_say_lost(me, wait->communicator);
+    if (wait->in_vain)
+        return wait->vain->say(me, wait->what);
     if (sched_is_stopping(me))
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     return failed(me, E_DIST_NETWORK, "%s on rank %d: %s", wait->reason.what, me->rank,
-                  why->text[0] != '\0' ? why->text : "a member has ended");
+                  why->text[0] != '\0' ? why->text : "it was given up");
 }

@@ -230,9 +230,10 @@ local_all_gather(struct task *me, const struct collective *call)
     if (!tensor_touch(me, call->tensor, false, "all-gather") || !touch_gathered(me, call))
         return false;
     paste_mine(me, call);
-    bool gathered = remote_takes(call) ? remote_run(me, call)
-                                       : ring_open(me, &ring) && ring_round(me, &ring, call->rank, false);
-    if (!gathered)
+    bool carried = remote_takes(call);
+    if (carried && !remote_run(me, call))
+        return false;
+    if (!carried && (!ring_open(me, &ring) || !ring_round(me, &ring, call->rank, false)))
         return false;
     bump_gathered(me, call);
     return true;

@@ -311,8 +311,12 @@ bool
 store_will(struct task *me, struct store *store, const char *log, const struct store_text *entry, int64_t patience_ms)
 {
     const struct store_text none    = { "", 0 };
-    struct store_request    request = { .op = STORE_POST, .keys = &log, .key_count = 1, .values = entry != NULL ? entry : &none,
-                                        .value_count = 1, .number = entry != NULL ? patience_ms : -1 };
+    struct store_request request = { .op = STORE_POST,
+                                     .keys = &log,
+                                     .key_count = 1,
+                                     .values = entry != NULL ? entry : &none,
+                                     .value_count = 1,
+                                     .number = entry != NULL ? patience_ms : -1 };
     struct store_reply      reply;
     return !store_root(store)->kind->has_wills || store_ask(me, store, &request, &reply);
 }

@@ -266,7 +266,8 @@ answer_request(struct store_server *server, struct peer *peer, const struct stor
         peer->over = true; /* as PyTorch's server, which then ends this client's connection */
 }
 
-/* A POST with a number above 0 is kept, with -1 the one that was kept is let go. Answers whether it was one of these. */
+/* A POST with a number above 0 is kept, with -1 the one that was kept is let go. Answers whether it was one of
+ * these. */
 static bool
 keeps_will(struct store_server *server, struct peer *peer, const struct store_request *request, size_t count)
 {

@@ -11,7 +11,8 @@
 #include <stdint.h>
 
 struct sched; struct store_server;
-/* Takes over the listening socket, which does not block. NULL: `why`. `sched`: whose account pays; NULL outside of a run. */
+/* Takes over the listening socket, which does not block. NULL: `why`. `sched`: whose account pays; NULL outside of a
+ * run. */
 struct store_server *store_server_start(struct sched *sched, int listener, char *why, size_t why_size);
 size_t store_server_peers(const struct store_server *server); /* how many are connected; from any thread */
 /* After it has served those that are still connected for so long, or until they have gone. 0: at once. */

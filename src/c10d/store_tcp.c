@@ -484,8 +484,15 @@ tcp_close(struct task *me, struct store *store)
 static struct store *tcp_clone(struct task *me, struct store *store);
 
 static const struct store_kind tcp_kind = {
-    .name = "TCPStore", .extended = true, .patient = true, .has_wills = true, .late = E_DIST_STORE, .ask = tcp_ask, .wait = store_poll,
-    .clone = tcp_clone, .close = tcp_close,
+    .name = "TCPStore",
+    .extended = true,
+    .patient = true,
+    .has_wills = true,
+    .late = E_DIST_STORE,
+    .ask = tcp_ask,
+    .wait = store_poll,
+    .clone = tcp_clone,
+    .close = tcp_close,
 };
 
 static struct tcp_store *

@@ -96,7 +96,7 @@ work_drop_tensors(struct task *me, struct work *work)
     work_drop_stand_ins(me, work);
 }
 
-static void
+void
 work_recycle(struct task *me, struct work *work)
 {
     claimer_unref(me, work->claimer);
@@ -228,11 +228,17 @@ work_queue(struct task *me, struct work *work)
     monitor_wake(me, &group->monitor);
 }
 
-bool
-work_nap(struct task *me, struct work *work, const struct wait_reason *reason)
+/* For a millisecond. */
+static bool
+wait_for_callers(struct task *me, struct work *work)
 {
     struct monitor    *monitor = &work->group->world->monitor;
-    struct wait_reason slice   = *reason;
+    struct wait_reason slice   = work_reason(work, -1);
+    if (work_is_lost(work))
+        return work_say_lost(me, work);
+    if (slice.timeout_ps == 0)
+        slice.timeout_ps = sched_timeout(me->sched);
+    slice.since = work->begun_at;
     slice.until = sched_now(me) + UINT64_C(1000000000);
     monitor_enter(me, monitor);
     bool goes_on = monitor_wait(me, monitor, &slice);
@@ -260,7 +266,7 @@ work_meet_all(struct task *me, struct work *work)
     if (!work->meets_all)
         return true;
     if (work->group->world->job != NULL)
-        return ledger_meet_in_store(me, work);
+        return ledger_meet_in_store(me, work, wait_for_callers);
     monitor_enter(me, monitor);
     for (int rank; (rank = work_missing_rank(work)) >= 0;)
         if (!work_await(me, work, monitor, rank))
@@ -384,9 +390,12 @@ work_note(const struct work *work, bool inside)
     if (communicator->number > 0)
         snprintf(of, sizeof of, " of group %d", communicator->number);
     snprintf(text, sizeof text, "%s #%" PRId64 "%s", operation_name(work->call.operation), work->call.sequence, of);
-    job_note_call(group->world->job, &(struct job_call){
-        .id = communicator->id, .issued = process_group_sequence(group), .text = text, .line = work->line,
-        .over = work->call.sequence + !inside, .inside = inside });
+    job_note_call(group->world->job, &(struct job_call){ .id = communicator->id,
+                                                         .issued = process_group_sequence(group),
+                                                         .text = text,
+                                                         .line = work->line,
+                                                         .over = work->call.sequence + !inside,
+                                                         .inside = inside });
 }
 
 /* Who asks whether it has ended, and its end. */
@@ -560,6 +569,16 @@ work_run_for_comm(struct task *me, struct work *work)
     task_set_line(me, line);
 }
 
+void
+work_release_tensor(struct task *me, struct work *work)
+{
+    monitor_enter(me, &work->group->monitor);
+    struct tensor *tensor = work->call.tensor;
+    work->call.tensor     = NULL;
+    monitor_leave(me, &work->group->monitor);
+    tensor_drop(me, &tensor);
+}
+
 /* The host waits until the collective has ended; its failure becomes the waiting task's. Tensors on a device are in
  * order again: what is launched from here on comes after the last message. */
 bool
@@ -639,80 +658,4 @@ work_failure(struct task *me, struct work *work, struct error *out)
         return false;
     *out = work->error;
     return true;
-}
-
-/* Nobody waits for it: the comm task recycles it at its end. */
-void
-work_forget(struct task *me, struct work *work)
-{
-    if (work == NULL)
-        return;
-    struct process_group *group = work->group;
-    monitor_enter(me, &group->monitor);
-    work->is_owned = false;
-    if (work->told)
-        work_recycle(me, work);
-    monitor_leave(me, &group->monitor);
-}
-
-void
-work_release_tensor(struct task *me, struct work *work)
-{
-    monitor_enter(me, &work->group->monitor);
-    struct tensor *tensor = work->call.tensor;
-    work->call.tensor     = NULL;
-    monitor_leave(me, &work->group->monitor);
-    tensor_drop(me, &tensor);
-}
-
-/* The first of those that nobody waits for and that has ended; `all`: the first. */
-static struct work *
-work_left(struct task *me, struct process_group *group, bool all)
-{
-    monitor_enter(me, &group->monitor);
-    struct work **place = &group->left;
-    while (*place != NULL && !all && !(*place)->done)
-        place = &(*place)->next;
-    struct work *work = *place;
-    if (work != NULL)
-        *place = work->next;
-    monitor_leave(me, &group->monitor);
-    return work;
-}
-
-void
-works_left_join(struct task *me, struct process_group *group, bool all)
-{
-    for (struct work *work = work_left(me, group, all); work != NULL; work = work_left(me, group, all)) {
-        struct error discarded;
-        task_join(me, work->task, &discarded);
-        work->task = NULL;
-        work_discard(me, work);
-    }
-}
-
-/* An isend or irecv that nobody waits for goes on by itself, as long as the group will join it. */
-static void
-work_leave(struct task *me, struct work *work)
-{
-    struct process_group *group = work->group;
-    monitor_enter(me, &group->monitor);
-    work->next  = group->left;
-    group->left = work;
-    bool last   = group->is_gone;
-    monitor_leave(me, &group->monitor);
-    works_left_join(me, group, last);
-}
-
-/* Nobody waits for a collective that nobody asks for: the comm task recycles the work at its end. */
-void
-work_free(struct task *me, struct work *work)
-{
-    if (work == NULL)
-        return;
-    if (work->post.is_later) {
-        work_leave(me, work);
-        return;
-    }
-    work_forget(me, work);
 }

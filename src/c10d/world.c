@@ -9,15 +9,30 @@
 
 enum { WORLD_MAX = 4096 };
 
+static bool
+has_first_rank(const struct world *world)
+{
+    for (int rank = 0; rank < world->here; rank++)
+        if (!world_rank_has_ended(world, rank))
+            return false;
+    return world->here >= 0;
+}
+
+static const struct job_world_kind in_job = {
+    .gone = world_rank_gone, .is_first = has_first_rank, .write_own = hang_write_own, .own_wait = hang_own_wait,
+    .stands = hang_stands,
+};
+
 /* Its store is a part of the job's, with a connection of its own, since who waits there keeps others waiting. */
 static void
 join_job(struct task *me, struct world *world, struct job *job)
 {
     char          prefix[32];
     struct store *store = store_clone(me, job_store(job));
-    world->job = job;
-    job_add_world(me, job, world);
-    snprintf(prefix, sizeof prefix, "world/%d", world->number);
+    world->job    = job;
+    world->in_job = (struct job_world){ .kind = &in_job, .world = world, .has_rank = world->here >= 0 };
+    job_add_world(me, job, &world->in_job);
+    snprintf(prefix, sizeof prefix, "world/%d", world->in_job.number);
     if (store != NULL)
         world->store = store_prefix_new(me, prefix, store);
     store_drop(me, store);
@@ -47,7 +62,6 @@ world_new(struct task *me, const struct world_options *options)
     world->here       = options->job != NULL && job_rank(options->job) < options->size ? job_rank(options->job) : -1;
     world->timeout_ps = options->timeout_ps;
     world->check      = options->check;
-    world->number     = -1;
     world->backend    = backend_for(world, options);
     world->ranks = calloc((size_t)options->size, sizeof *world->ranks);
     bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
@@ -74,7 +88,7 @@ world_here(const struct world *world)
 int
 world_number(const struct world *world)
 {
-    return world->number;
+    return world->job != NULL ? world->in_job.number : -1;
 }
 
 struct job *
@@ -108,7 +122,7 @@ world_free(struct task *me, struct world *world)
     if (!all_joined)
         return;
     if (world->job != NULL) /* from here on its log tells this world nothing */
-        job_remove_world(me, world->job, world);
+        job_remove_world(me, world->job, &world->in_job);
     world_free_groups(me, world);
     if (world->transport != NULL)
         world->backend->close(me, world->transport);

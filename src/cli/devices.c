@@ -13,8 +13,8 @@
 #include "hw/presets.h"
 #include "tensor/blas.h"
 
-/* What back-ends without a plug-in yet stand on: a library that is there or not, and the package that brings it. A library
- * alone is no back-end. */
+/* What back-ends without a plug-in yet stand on: a library that is there or not, and the package that brings it. A
+ * library alone is no back-end. */
 struct missing { const char *name, *soname, *library, *package; };
 static const struct missing missing_table[] = {
     { "cuda", "libcuda.so.1", "the NVIDIA driver", "with the card's driver; the toolkit is nvidia-cuda-toolkit" },

@@ -11,19 +11,22 @@
 #include "cli/message.h"
 #include "trace/match.h"
 #include "trace/reader.h"
+#include "trace/sources.h"
 
 enum { LINES_AT_ONCE = 16 * 1024 }; /* bytes */
 
 static const char help[] =
-    "usage: ringside events TRACE [FILTER...] [--json | --hash]\n"
+    "usage: ringside events TRACE... [FILTER...] [--json | --hash]\n"
     "\n"
     "Prints every event of the trace, or those that FILTER asks for, one line each:\n"
     "number, kind, phase, rank, device, time, arguments, and where the engine did it.\n"
+    "Several traces (NAME.trace), or a folder of them, are read as one: those of a job by\n"
+    "its clock, others each from its start.\n"
     "\n"
     "  --json   one JSON object per line: seq t phase kind rank device lane iter flow args place;\n"
     "           t is in nanoseconds, rank and device are null where there is none\n"
-    "  --hash   no events but the trace's hash, as run --hash prints it: what happened counts,\n"
-    "           no file names, no line numbers, no text of the lesson\n"
+    "  --hash   no events but the hash of one trace, as run --hash prints it: what happened\n"
+    "           counts, no file names, no line numbers, no text of the lesson\n"
     "  --help   this text\n"
     "\n"
     "FILTER is a kind (dp.scatter; dp or dp.* for all below it), a comparison of a field\n"
@@ -33,13 +36,14 @@ static const char help[] =
     "  ringside events run.trace dp.scatter.chunk\n"
     "  ringside events run.trace 'ddp and rank 1 and bytes > 1e6'\n"
     "  ringside events run.trace 'op and op ~ mm and not phase = end'\n"
+    "  ringside events rank0.trace rank1.trace comm.hop\n"
     "\n"
     "A kind alone matches where a stage begins, not where it ends.\n";
 
 struct events_request {
-    const char *path;
-    struct str  filter;
-    bool        json, hash, help;
+    struct sources sources;
+    struct str     filter;
+    bool           json, hash, help;
 };
 
 /* -1: go on. */
@@ -59,8 +63,9 @@ read_request(int argc, char **argv, struct events_request *request)
             request->hash = true;
         } else if (options && word[0] == '-' && word[1] != '\0') {
             return message(STATUS_USAGE, "events: there is no option %s; see ringside events --help", word);
-        } else if (request->path == NULL) {
-            request->path = word;
+        } else if (request->sources.count == 0 || (request->filter.len == 0 && sources_is_name(word))) {
+            if (!sources_add(&request->sources, word))
+                return message(STATUS_USAGE, "events: %s: that is more traces than can be read as one", word);
         } else {
             str_add(&request->filter, request->filter.len > 0 ? " " : "");
             str_add(&request->filter, word);
@@ -70,8 +75,8 @@ read_request(int argc, char **argv, struct events_request *request)
         fputs(help, stdout);
         return STATUS_DONE;
     }
-    if (request->path == NULL)
-        return message(STATUS_USAGE, "events: which trace? usage: ringside events TRACE [FILTER...] [--json]");
+    if (request->sources.count == 0)
+        return message(STATUS_USAGE, "events: which trace? usage: ringside events TRACE... [FILTER...] [--json]");
     if (request->hash && (request->json || request->filter.len > 0))
         return message(STATUS_USAGE, "events: --hash is of the whole trace; it goes with no filter and no --json");
     if (!str_ok(&request->filter))
@@ -105,15 +110,24 @@ print_events(const struct trace *trace, const struct match *match, bool json)
     return good ? STATUS_DONE : message(STATUS_USAGE, "events: no memory");
 }
 
+/* What is read, by its name: of several the first one's. */
+static const char *
+name_of(const struct events_request *request)
+{
+    return request->sources.paths[0];
+}
+
 static int
 print_hash(const struct events_request *request, struct trace *trace)
 {
     uint32_t    hash;
     const char *note = trace_note(trace);
+    if (trace_option_of(trace, JOIN_PART "0")[0] != '\0')
+        return message(STATUS_USAGE, "events: --hash is of one trace, not of several");
     if (note[0] != '\0')
-        return message(STATUS_USAGE, "%s: no hash of a part: %s", request->path, note);
+        return message(STATUS_USAGE, "%s: no hash of a part: %s", name_of(request), note);
     if (!trace_file_hash(trace, &hash))
-        return message(STATUS_USAGE, "%s: cannot be read: %s", request->path,
+        return message(STATUS_USAGE, "%s: cannot be read: %s", name_of(request),
                        errno != 0 ? strerror(errno) : "it was cut short meanwhile");
     errno = 0;
     hash_line(hash, trace_is_virtual(trace));
@@ -124,9 +138,9 @@ print_hash(const struct events_request *request, struct trace *trace)
 static void
 tell_note(const struct events_request *request, const struct trace *trace, const char **told)
 {
-    const char *note = trace_note(trace);
+    const char *note = sources_note(trace);
     if (note[0] != '\0' && note != *told)
-        message(STATUS_DONE, "%s: %s", request->path, note);
+        message(STATUS_DONE, "%s: %s", request->sources.count == 1 ? name_of(request) : "events", note);
     *told = note;
 }
 
@@ -134,7 +148,7 @@ static int
 print_trace(const struct events_request *request)
 {
     char why[512];
-    struct trace *trace = trace_open(request->path, why, sizeof why);
+    struct trace *trace = sources_open(&request->sources, why, sizeof why);
     if (trace == NULL)
         return message(STATUS_USAGE, "%s", why);
 

@@ -1,5 +1,5 @@
-/* ringside launch: a lesson in many processes, one a rank, as torchrun does. Starts them, serves the store in which they meet,
- * gives out what they say, and sees to it that all end when one does.
+/* ringside launch: a lesson in many processes, one a rank, as torchrun does. Starts them, serves the store in which
+ * they meet, gives out what they say, and sees to it that all end when one does.
  *
  * Interface: cli_launch. */
 #include <errno.h>
@@ -24,6 +24,7 @@
 #include "cli/launch_start.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/watch.h"
 
 /* What was asked of those that still run. */
 enum pressure { PRESS_NONE, PRESS_GRACE, PRESS_TERM /* SIGTERM */, PRESS_KILL };
@@ -46,7 +47,8 @@ struct launch {
     int64_t             due;           /* of the next pressure, ms */
     int                 by;            /* the signal that has stopped the job; 0: none */
     int64_t             by_at;
-    int64_t             leaves_at;     /* all here have ended: how long the store stays for other machines; 0: it need not */
+    bool                hurries;       /* it was stopped twice */
+    int64_t             leaves_at;     /* all here have ended: how long the store stays for others; 0: not */
     bool                told;          /* what was held is out, and nothing is held any more */
 };
 
@@ -60,14 +62,6 @@ now_ms(void)
 
 /* ---- signals ---- */
 
-static void
-add_unless_ignored(sigset_t *signals, int number)
-{
-    struct sigaction action;
-    if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
-        sigaddset(signals, number);
-}
-
 static bool
 open_signals(struct launch *launch)
 {
@@ -75,9 +69,9 @@ open_signals(struct launch *launch)
     sigset_t         signals;
     sigemptyset(&signals);
     sigaddset(&signals, SIGCHLD);
-    add_unless_ignored(&signals, SIGINT);
-    add_unless_ignored(&signals, SIGTERM);
-    add_unless_ignored(&signals, SIGHUP);
+    watch_add_signal(&signals, SIGINT);
+    watch_add_signal(&signals, SIGTERM);
+    watch_add_signal(&signals, SIGHUP);
     launch->inheritance.parent     = getpid();
     launch->inheritance.pipe_kills = sigaction(SIGPIPE, NULL, &pipe) == 0 && pipe.sa_handler == SIG_DFL;
     signal(SIGPIPE, SIG_IGN);
@@ -108,13 +102,14 @@ press(struct launch *launch, enum pressure pressure)
         signal_all(launch, SIGKILL);
 }
 
-/* One that the terminal sends has reached everybody; who sends one to the launcher alone means everybody. A second one kills; one
- * that comes at once is the first again, sent to the process and to its group. */
+/* One that the terminal sends has reached everybody; who sends one to the launcher alone means everybody. A second one
+ * kills; one that comes at once is the first again, sent to the process and to its group. */
 static void
 hear_stop(struct launch *launch, int number, bool from_terminal)
 {
     if (launch->by > 0) {
-        if (now_ms() - launch->by_at >= AGAIN_MS)
+        launch->hurries = launch->hurries || now_ms() - launch->by_at >= AGAIN_MS;
+        if (launch->hurries)
             press(launch, PRESS_KILL);
         return;
     }
@@ -262,14 +257,16 @@ press_the_late(struct launch *launch)
 static int
 patience(const struct launch *launch)
 {
-    int64_t left = -1, late = launch->by_at + (int64_t)launch->plan.grace_ms;
-    if (launch->alive > 0 && launch->pressure != PRESS_NONE)
+    int64_t left = 0;
+    if (launch->alive > 0 && launch->pressure == PRESS_NONE)
+        return -1;
+    if (launch->alive > 0)
         left = launch->due - now_ms();
-    else if (launch->alive == 0 && launch->leaves_at > 0)
+    else if (launch->leaves_at > 0)
         left = LOOK_MS;
-    else if (launch->alive == 0 && launch->by > 0)
-        left = late - now_ms();
-    else
+    else if (launch->by > 0 && !launch->hurries)
+        left = launch->by_at + (int64_t)launch->plan.grace_ms - now_ms();
+    else if (!launch->hurries && (sink_waits(&launch->out) || sink_waits(&launch->err)))
         return -1;
     return left <= 0 ? 0 : left < INT_MAX ? (int)left : INT_MAX;
 }
@@ -308,6 +305,8 @@ take_news(struct launch *launch)
         if (launch->polls[4 + 2 * i].revents != 0)
             read_err(launch, &launch->workers[i]);
     }
+    sink_mend(&launch->out);
+    sink_mend(&launch->err);
     if (launch->polls[1].revents != 0)
         sink_write(&launch->out);
     if (launch->polls[2].revents != 0)
@@ -321,9 +320,8 @@ take_news(struct launch *launch)
 static bool
 waits_for_reader(const struct launch *launch)
 {
-    bool late  = launch->by > 0 && now_ms() - launch->by_at >= (int64_t)launch->plan.grace_ms;
-    bool twice = launch->by > 0 && launch->pressure == PRESS_KILL;
-    return (sink_waits(&launch->out) || sink_waits(&launch->err)) && !twice && !late;
+    bool late = launch->by > 0 && now_ms() - launch->by_at >= (int64_t)launch->plan.grace_ms;
+    return (sink_waits(&launch->out) || sink_waits(&launch->err)) && !launch->hurries && !late;
 }
 
 /* Ranks on other machines still need the store: until they have left it. */
@@ -351,10 +349,10 @@ watch_over(struct launch *launch)
         take_news(launch);
     }
     launch->leaves_at = 0;
-    while (waits_for_reader(launch)) {
+    do {
         wait_for_news(launch);
         take_news(launch);
-    }
+    } while (waits_for_reader(launch));
 }
 
 /* ---- begin and end ---- */

@@ -1,6 +1,6 @@
 /* How processes of a job came to their ends: who was first, what is said of it, to people and to the other ranks.
- * Order of use: worker_note_end when one has ended, worker_post_end to the others; ends_in_order and end_words when all that is
- * held may be said; job_words and job_status at the end. */
+ * Order of use: worker_note_end when one has ended, worker_post_end to the others; ends_in_order and end_words when all
+ * that is held may be said; job_words and job_status at the end. */
 #ifndef CLI_LAUNCH_END_H
 #define CLI_LAUNCH_END_H
 #include <stdbool.h>
@@ -18,7 +18,8 @@ bool worker_post_end(const struct launch_plan *plan, const struct worker *worker
 int  ends_in_order(const struct worker *workers, int count, const struct worker **out);
 /* "rank 2 was killed by signal 9 (Killed) in all_reduce #8 (line 13)" */
 void end_words(const struct worker *worker, struct str *out);
-/* How the job ended, a line; nothing if it ended well. `by`: the signal that has stopped it, 0: none. `ordered` as above. */
+/* How the job ended, a line; nothing if it ended well. `by`: the signal that has stopped it, 0: none. `ordered`: those
+ * that failed, in their order. */
 void job_words(const struct worker *workers, int count, const struct worker *const *ordered, int failed, int by,
                struct str *out);
 int  job_status(const struct worker *workers, int count, const struct worker *const *ordered, int failed, int by);

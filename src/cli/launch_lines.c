@@ -1,6 +1,7 @@
 /* Lines of many processes on one output.
  *
- * Interface: stream_read, stream_finish; sink_waits, sink_is_crowded, sink_write, sink_free. */
+ * Interface: stream_read, stream_finish; sink_mend, sink_waits, sink_is_crowded, sink_write,
+ * sink_free. */
 #include "cli/launch_lines.h"
 
 #include <ctype.h>
@@ -24,9 +25,11 @@ names_itself(const char *text, size_t count, int rank)
            (count == length || !isdigit((unsigned char)text[length]));
 }
 
+/* Whole, or not at all. */
 static void
 put_line(const struct stream *stream, const char *text, size_t count, struct str *out)
 {
+    size_t before = out->len;
     if (stream->prefixed && !names_itself(text, count, stream->rank))
         str_addf(out, "[%d] ", stream->rank);
     if (stream->raw)
@@ -34,6 +37,8 @@ put_line(const struct stream *stream, const char *text, size_t count, struct str
     else
         visible_add(out, text, count, VISIBLE_LINES);
     str_add(out, "\n");
+    if (!str_ok(out))
+        out->len = before;
 }
 
 /* At most LINE_MOST, and no character is cut in two. */
@@ -81,7 +86,7 @@ take_bytes(struct stream *stream, const char *bytes, size_t count, struct str *o
         memmove(stream->line.text, stream->line.text + length, stream->line.len - length);
         stream->line.len -= length;
     }
-    if (!str_ok(&stream->line)) { /* no memory: what there is goes out */
+    if (!str_ok(&stream->line)) { /* no memory for a line: it is lost, and that is told */
         out->broken = true;
         str_free(&stream->line);
     }
@@ -135,10 +140,17 @@ sink_is_crowded(const struct sink *sink)
     return sink_waits(sink) && sink->queue.len - sink->sent > CROWDED;
 }
 
+void
+sink_mend(struct sink *sink)
+{
+    sink->lost         = sink->lost || !str_ok(&sink->queue);
+    sink->queue.broken = false;
+}
+
 static void
 sink_forget(struct sink *sink)
 {
-    sink->lost = sink->lost || !str_ok(&sink->queue);
+    sink_mend(sink);
     sink->sent = 0;
     str_free(&sink->queue);
 }

@@ -1,5 +1,5 @@
-/* What processes say, a line at a time: read from their pipes, put behind their rank, given out where there is room. Nobody
- * blocks: who is read to does not hold up who watches over the processes.
+/* What processes say, a line at a time: read from their pipes, put behind their rank, given out where there is room.
+ * Nobody blocks: who is read to does not hold up who watches over the processes.
  * Order of use: stream_read when poll says so, stream_finish at its end; sink_write when poll says so. */
 #ifndef CLI_LAUNCH_LINES_H
 #define CLI_LAUNCH_LINES_H
@@ -16,6 +16,7 @@ struct sink {
     bool       lost;      /* there was no memory for some of it */
     int        error;     /* errno of a write that failed; 0: none, or nobody reads */
 };
+void sink_mend(struct sink *sink);             /* after lines were put in: notes whether some found no memory */
 bool sink_waits(const struct sink *sink);      /* it has something to write */
 bool sink_is_crowded(const struct sink *sink); /* so much that nothing more should be read */
 void sink_write(struct sink *sink);            /* some of it; once poll says that there is room */

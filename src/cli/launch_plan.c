@@ -32,7 +32,8 @@ static int
 processors(void)
 {
     cpu_set_t set;
-    int       count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    bool      known = sched_getaffinity(0, sizeof set, &set) == 0;
+    int       count = known ? CPU_COUNT(&set) : (int)sysconf(_SC_NPROCESSORS_ONLN);
     return count < 1 ? 1 : count > WORLD_MOST ? WORLD_MOST : count;
 }
 
@@ -44,11 +45,11 @@ read_nproc(const char *command, const struct launch_words *words, struct launch_
     int         devices = 0;
     bool        gpu     = strcmp(nproc, "gpu") == 0;
     if (words->devices != NULL && !whole_number(words->devices, 1, WORLD_MOST, &devices))
-        return message(STATUS_USAGE, "%s: '%s' is no N for --devices: it takes a whole number of devices, 1 to %d", command,
-                       words->devices, WORLD_MOST);
+        return message(STATUS_USAGE, "%s: '%s' is no N for --devices: it takes a whole number of devices, 1 to %d",
+                       command, words->devices, WORLD_MOST);
     if (gpu && devices == 0)
-        return message(STATUS_USAGE, "%s: --nproc gpu: there is no GPU that this ringside can use; --devices N says how many "
-                       "virtual devices to count", command);
+        return message(STATUS_USAGE, "%s: --nproc gpu: there is no GPU that this ringside can use; --devices N says "
+                       "how many virtual devices to count", command);
     plan->local = gpu || devices > 0 ? devices : processors();
     if (gpu || strcmp(nproc, "auto") == 0)
         return -1;
@@ -57,8 +58,8 @@ read_nproc(const char *command, const struct launch_words *words, struct launch_
         return -1;
     }
     if (!whole_number(nproc, 1, WORLD_MOST, &plan->local))
-        return message(STATUS_USAGE, "%s: '%s' is no number of processes for --nproc: it takes 1 to %d, auto, gpu or cpu",
-                       command, nproc, WORLD_MOST);
+        return message(STATUS_USAGE, "%s: '%s' is no number of processes for --nproc: it takes 1 to %d, auto, gpu or "
+                       "cpu", command, nproc, WORLD_MOST);
     return -1;
 }
 
@@ -79,8 +80,8 @@ read_nnodes(const char *command, const char *text, struct launch_plan *plan)
         return message(STATUS_USAGE, "%s: '%s' is no number of machines for --nnodes: it takes 1 to %d", command, text,
                        WORLD_MOST);
     if (bounds[0] != bounds[1])
-        return message(STATUS_USAGE, "%s: --nnodes %s is an elastic job, which there is none of here: its bounds have to be "
-                       "equal", command, text);
+        return message(STATUS_USAGE, "%s: --nnodes %s is an elastic job, which there is none of here: its bounds have "
+                       "to be equal", command, text);
     plan->nodes = bounds[0];
     return -1;
 }
@@ -89,16 +90,16 @@ static int
 read_node_rank(const char *command, const char *text, struct launch_plan *plan)
 {
     if (text == NULL && plan->nodes > 1)
-        return message(STATUS_USAGE, "%s: of %d machines, which is this? --node-rank takes 0 to %d", command, plan->nodes,
-                       plan->nodes - 1);
+        return message(STATUS_USAGE, "%s: of %d machines, which is this? --node-rank takes 0 to %d", command,
+                       plan->nodes, plan->nodes - 1);
     if (text != NULL && !whole_number(text, 0, plan->nodes - 1, &plan->node))
         return message(STATUS_USAGE, "%s: '%s' is no R for --node-rank: with --nnodes %d it takes %s%d", command, text,
                        plan->nodes, plan->nodes > 1 ? "0 to " : "", plan->nodes - 1);
     plan->world = plan->local * plan->nodes;
     plan->first = plan->local * plan->node;
     if (plan->world > WORLD_MOST)
-        return message(STATUS_USAGE, "%s: %d machines with %d processes each are %d ranks: a job has at most %d", command,
-                       plan->nodes, plan->local, plan->world, WORLD_MOST);
+        return message(STATUS_USAGE, "%s: %d machines with %d processes each are %d ranks: a job has at most %d",
+                       command, plan->nodes, plan->local, plan->world, WORLD_MOST);
     return -1;
 }
 
@@ -141,15 +142,17 @@ read_endpoint(const char *command, const char *text, struct launch_plan *plan)
 static int
 read_meeting(const char *command, const struct launch_words *words, struct launch_plan *plan)
 {
-    int status = -1;
+    const char *kind   = words->rendezvous;
+    int         status = -1;
     snprintf(plan->host, sizeof plan->host, "127.0.0.1");
     plan->port = plan->nodes > 1 ? PORT_USUAL : 0;
     if (words->endpoint != NULL && (words->master_addr != NULL || words->master_port != NULL))
-        return message(STATUS_USAGE, "%s: --rdzv-endpoint is --master-addr and --master-port in one: either, not both", command);
+        return message(STATUS_USAGE, "%s: --rdzv-endpoint is --master-addr and --master-port in one: either, not both",
+                       command);
     if (words->standalone && plan->nodes > 1)
         return message(STATUS_USAGE, "%s: --standalone is one machine, not --nnodes %d", command, plan->nodes);
-    if (words->rendezvous != NULL && strcmp(words->rendezvous, "static") != 0 && strcmp(words->rendezvous, "c10d") != 0)
-        return message(STATUS_USAGE, "%s: no --rdzv-backend '%s'; there are static and c10d", command, words->rendezvous);
+    if (kind != NULL && strcmp(kind, "static") != 0 && strcmp(kind, "c10d") != 0)
+        return message(STATUS_USAGE, "%s: no --rdzv-backend '%s'; there are static and c10d", command, kind);
     if (words->standalone)
         return -1; /* as torchrun: whatever else is said of the place */
     if (words->endpoint != NULL)
@@ -199,8 +202,8 @@ make_folder(const char *command, struct launch_plan *plan)
         return message(STATUS_USAGE, "%s: cannot make the folder %.1000s for the ranks' traces: %s", command, path,
                        strerror(errno));
     if (stat(path, &there) != 0 || !S_ISDIR(there.st_mode))
-        return message(STATUS_USAGE, "%s: --trace %.1000s is there and no folder: of several processes each rank's trace goes "
-                       "into it, as rank0.trace", command, path);
+        return message(STATUS_USAGE, "%s: --trace %.1000s is there and no folder: of several processes each rank's "
+                       "trace goes into it, as rank0.trace", command, path);
     plan->folder = path;
     return -1;
 }

@@ -1,4 +1,5 @@
-/* From a plan to processes. Between fork and exec nothing is done but system calls: the store's thread may hold any lock.
+/* From a plan to processes. Between fork and exec nothing is done but system calls: the store's thread may hold any
+ * lock.
  *
  * Interface: launch_listen; worker_start, worker_has_failed, worker_free. */
 #include "cli/launch_start.h"
@@ -54,14 +55,13 @@ static int
 refuse_place(const char *command, const struct launch_plan *plan, int error)
 {
     if (error == EADDRINUSE)
-        return message(STATUS_USAGE, "%s: port %d of %s is taken: by another launch, or who else listens there; --master-port "
-                       "names another", command, plan->port, plan->host);
+        return message(STATUS_USAGE, "%s: port %d of %s is taken: by another launch, or who else listens there; "
+                       "--master-port names another", command, plan->port, plan->host);
     if (error == EADDRNOTAVAIL)
-        return message(STATUS_USAGE, "%s: %s is no address of this machine, and machine 0 is where --master-addr is", command,
-                       plan->host);
-    if (error == EACCES)
-        return message(STATUS_USAGE, "%s: port %d of %s may not be used: %s", command, plan->port, plan->host, strerror(error));
-    return message(STATUS_FAILED, "%s: cannot listen at port %d of %s: %s", command, plan->port, plan->host, strerror(error));
+        return message(STATUS_USAGE, "%s: %s is no address of this machine, and machine 0 is where --master-addr is",
+                       command, plan->host);
+    return message(error == EACCES ? STATUS_USAGE : STATUS_FAILED, "%s: cannot listen at port %d of %s: %s", command,
+                   plan->port, plan->host, strerror(error));
 }
 
 int
@@ -229,7 +229,8 @@ close_all(int *const *fds, size_t count)
 static void
 beginning_end(struct beginning *b)
 {
-    int *const fds[] = { &b->in, &b->out[0], &b->out[1], &b->err[0], &b->err[1], &b->report[0], &b->report[1], &b->page };
+    int *const fds[] = { &b->in,     &b->out[0],    &b->out[1],    &b->err[0],
+                         &b->err[1], &b->report[0], &b->report[1], &b->page };
     close_all(fds, countof(fds));
     texts_free(&b->words);
     texts_free(&b->env);
@@ -343,7 +344,8 @@ worker_start(const char *command, const struct launch_plan *plan, const struct l
         message(0, "%s: no file descriptor is left for rank %d: 'ulimit -n' says how many a process may have", command,
                 plan->first + local_rank);
     else if (error == ENOENT || error == EACCES)
-        message(0, "%s: cannot run %.1000s as rank %d: %s", command, plan->program, plan->first + local_rank, strerror(error));
+        message(0, "%s: cannot run %.1000s as rank %d: %s", command, plan->program, plan->first + local_rank,
+                strerror(error));
     else
         message(0, "%s: cannot start rank %d: %s", command, plan->first + local_rank, strerror(error));
     return false;

@@ -1,4 +1,5 @@
-/* Processes of a job, begun: each with torchrun's environment, a page that it writes what it does in, and pipes for what it says.
+/* Processes of a job, begun: each with torchrun's environment, a page that it writes what it does in, and pipes for what
+ * it says.
  * Order of use: launch_listen where node 0 is; worker_start for each; worker_free once it has ended. */
 #ifndef CLI_LAUNCH_START_H
 #define CLI_LAUNCH_START_H
@@ -36,8 +37,8 @@ struct launch_inheritance {
     bool     pipe_kills;          /* SIGPIPE was as it is by default */
 };
 
-/* The socket of the job's store, on the master's address; becomes plan->port if that was 0. -1: the exit status is in *status,
- * and what is wrong has been said. */
+/* The socket of the job's store, on the master's address; plan->port becomes its port if that was 0. -1: the exit status
+ * is in *status, and what is wrong has been said. */
 int  launch_listen(const char *command, struct launch_plan *plan, int *status);
 
 /* false: what is wrong has been said, and nothing of it is left. */

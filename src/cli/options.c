@@ -38,8 +38,10 @@ static const struct option option_table[] = {
     { "nproc", "N", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.nproc),
       "processes here, 1 if not given; auto: as many as devices, else processors; gpu: as devices" },
     { "nproc-per-node", "N", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.nproc), "the same, as torchrun has it" },
-    { "devices", "N", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.devices), "virtual devices, for auto and gpu to count" },
-    { "nnodes", "M", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.nnodes), "machines, 1 if not given; launch runs on each" },
+    { "devices", "N", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.devices),
+      "virtual devices, for auto and gpu to count" },
+    { "nnodes", "M", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.nnodes),
+      "machines, 1 if not given; launch runs on each" },
     { "node-rank", "R", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.node_rank), "which of them this is, from 0" },
     { "master-addr", "A", OPTION_TEXT, OPTION_LAUNCH, FIELD(launch.master_addr),
       "of machine 0, where the job's store is; 127.0.0.1 if not given" },
@@ -53,7 +55,8 @@ static const struct option option_table[] = {
     { "grace", "SECONDS", OPTION_SECONDS, OPTION_LAUNCH, FIELD(launch.grace),
       "that the others have to end by themselves when one has failed; 5" },
     { "trace", "FILE", OPTION_TEXT, HERE, FIELD(trace), "keep the trace there (none is kept without it)" },
-    { "trace", "DIR", OPTION_TEXT, OPTION_LAUNCH, FIELD(trace), "each rank's trace, as DIR/rank0.trace; of one process a file" },
+    { "trace", "DIR", OPTION_TEXT, OPTION_LAUNCH, FIELD(trace),
+      "each rank's trace, as DIR/rank0.trace; of one process a file" },
     { "hash", "", OPTION_FLAG, RUNS, FIELD(hash),
       "print a short hash of what happened, for a class to compare (no file names, no lines)" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
@@ -80,7 +83,8 @@ static const struct option option_table[] = {
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, ALL, FIELD(hardware), "price work as on this, whatever the lesson says" },
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
-    { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend), "local: ranks are tasks of this process; gloo, mpi: each is a process" },
+    { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend),
+      "local: ranks are tasks of this process; gloo, mpi: each is a process" },
     { "world", "N", OPTION_RANKS, ALL, FIELD(world), "ranks of a spawn that does not say how many" },
     { "hops", "", OPTION_FLAG, BOTH, FIELD(hops), "record each message of a collective above 64 ranks, too" },
     { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },
@@ -135,11 +139,11 @@ print_options_help(enum option_scope scope)
              "LESSON.schedule here: 'ringside step --policy LESSON.schedule LESSON' shows it.\n\n"
              "Exit status: 0 all schedules end as the usual one does, 2 usage, 3 some do not.");
     else if (scope == OPTION_LAUNCH)
-        puts("\nEach process is 'ringside run --executor free LESSON' with torchrun's environment: RANK, LOCAL_RANK, WORLD_SIZE,\n"
-             "LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and so on. Rank 0's lines come as they are, each of the\n"
-             "others behind its rank: '[2] ...'. Names may have _ for -, as torchrun's.\n"
-             "When one fails, what it says comes first, what the others say of it behind it, and the last line tells how\n"
-             "the job ended. ^C reaches all, a second one kills.\n\n"
+        puts("\nEach process is 'ringside run --executor free LESSON' with torchrun's environment: RANK, LOCAL_RANK,\n"
+             "WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and so on. Rank 0's lines come as\n"
+             "they are, each of the others behind its rank: '[2] ...'. Names may have _ for -, as torchrun's.\n"
+             "When one fails, what it says comes first, what the others say of it behind it, and the last line tells\n"
+             "how the job ended. ^C reaches all, a second one kills.\n\n"
              "Exit status: that of the process that failed first, 3 if a signal killed it; 1 if only checks failed.");
     else
         puts("\nExit status: 0 all checks hold, 1 a check failed, 2 usage or script error, 3 the run failed.");
@@ -312,7 +316,13 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
 }
 
 /* The command line that is read; `status` is what to exit with once a word was refused. */
-struct option_words { const char *command; enum option_scope scope; struct run_options *out; int status; bool has_executor; };
+struct option_words {
+    const char *command;
+    enum option_scope scope;
+    struct run_options *out;
+    int status;
+    bool has_executor;
+};
 
 /* Words of launch that are for each process's `run`: those that `run` knows too. */
 static void

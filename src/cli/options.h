@@ -15,7 +15,8 @@ struct exercise_report; struct trial;
 
 /* launch's own, as they were given; NULL: not said. What they mean is launch_plan.h's. */
 struct launch_words {
-    const char  *nproc, *nnodes, *node_rank, *master_addr, *master_port, *endpoint, *rendezvous, *job, *restarts, *devices;
+    const char  *nproc, *devices, *nnodes, *node_rank, *master_addr, *master_port, *endpoint, *rendezvous, *job,
+                *restarts;
     bool         standalone;
     double       grace;         /* seconds; 0: not said */
     const char **passed;        /* words for the `run` of each process; freed by options_free */

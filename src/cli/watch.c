@@ -1,7 +1,7 @@
 /* The thread that watches a run. It asks the run to end, which every script, op and wait hears; what has not ended a
  * moment later is ended here, by the process's exit: the record is whole at every instant.
  *
- * Interface: watch_start, watch_end. */
+ * Interface: watch_start, watch_end; watch_add_signal. */
 #include "cli/watch.h"
 
 #include <errno.h>
@@ -158,8 +158,8 @@ watch_run(void *argument)
 }
 
 /* Who started the program with a signal ignored (nohup does) means it: sigwait would take it all the same. */
-static void
-add_unless_ignored(sigset_t *signals, int number)
+void
+watch_add_signal(sigset_t *signals, int number)
 {
     struct sigaction action;
     if (sigaction(number, NULL, &action) != 0 || action.sa_handler != SIG_IGN)
@@ -175,9 +175,9 @@ watch_start(struct watch *watch, struct sched *sched, const struct watch_limits 
     sigemptyset(&watch->signals);
     sigaddset(&watch->signals, SIGUSR2);
     if (limits->signals) {
-        add_unless_ignored(&watch->signals, SIGINT);
-        add_unless_ignored(&watch->signals, SIGTERM);
-        add_unless_ignored(&watch->signals, SIGHUP);
+        watch_add_signal(&watch->signals, SIGINT);
+        watch_add_signal(&watch->signals, SIGTERM);
+        watch_add_signal(&watch->signals, SIGHUP);
     }
     pthread_sigmask(SIG_BLOCK, &watch->signals, &watch->before);
     watch->running = pthread_create(&watch->thread, NULL, watch_run, watch) == 0;

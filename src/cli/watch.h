@@ -2,7 +2,7 @@
  * of the process and the memory that it really holds. What a run may count by itself is in its account (sched/account.h);
  * this is the net below it, for code that does not come back.
  *
- * Order of use: watch_start, sched_run, watch_end. */
+ * Order of use: watch_start, sched_run, watch_end; watch_add_signal for who waits for signals himself. */
 #ifndef CLI_WATCH_H
 #define CLI_WATCH_H
 #include <pthread.h>
@@ -33,4 +33,5 @@ struct watch {
 /* Blocks the signals in every thread that is made from now on. Without a thread to watch nothing is limited. */
 void watch_start(struct watch *watch, struct sched *sched, const struct watch_limits *limits);
 void watch_end(struct watch *watch);
+void watch_add_signal(sigset_t *signals, int number); /* unless whoever started the program had it ignored */
 #endif

@@ -42,7 +42,9 @@ enum trace_phase { PHASE_BEGIN = 1, PHASE_END = 2, PHASE_INSTANT = 3 };
 
 /* 64 bytes. `time`: picoseconds (virtual), ticks (TSC) or nanoseconds, as the head says; readers turn it into ps.
  * A flow leaves with the begin (or instant) event that carries its id and arrives with the end (or instant)
- * event on another lane that carries the same id. */
+ * event on another lane that carries the same id. Ids from JOB_FLOW on are those of a job of several processes
+ * (trace/offset.h): the other end may be in another process's trace. */
+#define JOB_FLOW 0x80000000u
 struct trace_event {
     uint64_t time;
     int64_t  args[4];         /* meaning: the kind's argument list */
@@ -64,7 +66,8 @@ enum record_type {
                           * u32 first line, u32 line of the macro, text source of the function */
     RECORD_LANE     = 2, /* u32 lane, i16 rank, i16 device, u16 enum lane_kind, u16 0, text name */
     RECORD_TEXT     = 3, /* u32 id (from 1), text */
-    RECORD_OPTION   = 4, /* text key, text value: lesson, title, seed, policy, executor, hardware, costs, devices, world */
+    RECORD_OPTION   = 4, /* text key, text value: lesson, title, seed, policy, executor, hardware, costs, devices, world;
+                          * a job's (trace/offset.h). Of several values of one key the newest counts */
     RECORD_SOURCE   = 5, /* text path (relative), text contents: the lesson file */
     RECORD_SNAPSHOT = 6, /* u32 id (from 1), u8 dtype, u8 dims, u16 0, i64 sizes[dims], the elements, row-major */
 };

@@ -1,5 +1,5 @@
-/* Traces to one trace. Each part has a table from its ids to those of the whole, filled as they are met; events are
- * merged by time by taking the earliest of all parts again and again.
+/* Traces to one trace. Each part has a table from its ids to those of the whole, filled as they are met; events
+ * are merged by time by taking the earliest of all parts again and again.
  *
  * Interface: trace_join. Which parts are a job's is join_job.c's business, how the clocks are set join_clock.c's. */
 #include "trace/join.h"
@@ -166,8 +166,8 @@ take_arguments(struct whole *whole, struct part *part, const struct trace_event 
     }
 }
 
-/* In a job what is sent from one trace to another; numbers are given as flows are met, so that they stay as they are when
- * more is recorded. */
+/* In a job what is sent from one trace to another; numbers are given as flows are met, so that they stay as they
+ * are when more is recorded. */
 static uint32_t
 flow_in_whole(struct whole *whole, struct part *part, uint32_t flow)
 {

@@ -1,12 +1,11 @@
-/* What is certain, whatever clocks say: a message arrives after it left; nobody is done with an all-reduce before everybody has
- * begun it. Each such thing is a rule, s[from] - s[to] <= slack, about how far two clocks are moved (s), and so is each error:
- * a clock is moved by no more than its offset may be wrong. Such rules are solved by relaxing them until they hold (Bellman and
- * Ford); the result lies half-way between the least that moves clocks on and the least that moves them back, which keeps all
- * rules too. Each clock is moved at JOB_KNOTS moments, evenly in between; a rule holds for the knots on both sides of its moment.
+/* What is certain, whatever clocks say: a message arrives after it left; nobody is done with an all-reduce before
+ * everybody has begun it. Each such thing is a rule, s[from] - s[to] <= slack, about how far two clocks are moved
+ * (s), and so is each error: a clock is moved by no more than its offset may be wrong. Such rules are solved by
+ * relaxing them until they hold (Bellman and Ford); the result lies half-way between the least that moves clocks
+ * on and the least that moves them back, which keeps all rules too. Each clock is moved at JOB_KNOTS moments,
+ * evenly in between; a rule holds for the knots on both sides of its moment.
  *
  * Interface: arrows_mend. */
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,11 +13,13 @@
 #include "trace/join_internal.h"
 
 enum {
-    MARGIN     = 1000,           /* ps: the whole's times are ns, and an arrow has a length */
+    MARGIN     = 2000,           /* ps: the whole's times are ns, and an arrow has a length ... */
+    ROUNDED    = 500,            /* ... so what halves lose does not matter */
     COMPARED   = 4096,           /* collectives of a part and an epoch */
     PAIRS_MOST = 64,             /* ranks of a collective of which each is compared with each */
     WORK_MOST  = 50 * 1000 * 1000,
-    STEPS      = 200             /* of bringing near what does not go together */
+    STEPS      = 200,            /* of bringing near what does not go together ... */
+    PASSES     = 12              /* ... and how often that is looked at again */
 };
 
 struct rule  { uint32_t from, to; int64_t slack; };
@@ -38,16 +39,15 @@ struct mending {
     struct arrival *arrivals;
     struct meet    *meets;
     size_t          left_count, left_room, arrival_count, arrival_room, meet_count, meet_room;
-    int64_t        *moved;                  /* [part * JOB_KNOTS + knot], and the job's clock itself, which stays */
-    size_t          count;
-    bool            starved;
+    size_t          count;                  /* of what is moved: [part * JOB_KNOTS + knot], and the job's clock */
+    bool            broken, starved;        /* broken: a rule does not hold yet */
 };
 
 static int64_t
 own_of(const struct trace *trace, size_t seq)
 {
     uint64_t time = trace_time(trace, seq);
-    return time < INT64_MAX / 4 ? (int64_t)time : INT64_MAX / 4;
+    return time < FARTHEST ? (int64_t)time : FARTHEST;
 }
 
 /* ---- what is met in an epoch ---- */
@@ -160,7 +160,8 @@ add_rule(struct mending *m, uint32_t from, uint32_t to, int64_t slack)
         m->rules[at].slack = slack < m->rules[at].slack ? slack : m->rules[at].slack;
         return;
     }
-    if (!vec_room(&m->rules, &m->rule_room, m->rule_count + 1, sizeof *m->rules) || !map_set(&m->known, key, m->rule_count))
+    if (!vec_room(&m->rules, &m->rule_room, m->rule_count + 1, sizeof *m->rules) ||
+        !map_set(&m->known, key, m->rule_count))
         m->starved = true;
     else
         m->rules[m->rule_count++] = (struct rule){ from, to, slack };
@@ -195,6 +196,8 @@ add_order(struct mending *m, struct place a, struct place b)
         return;
     }
     uint32_t from[2], to[2];
+    slack = offsets_mended(b.part, m->epoch, b.own) - offsets_mended(a.part, m->epoch, a.own) - MARGIN;
+    m->broken |= slack < -ROUNDED;
     knots_around(m, a, from);
     knots_around(m, b, to);
     for (int i = 0; i < 4; i++)
@@ -216,22 +219,25 @@ add_meeting(struct mending *m, const struct meet *meets, size_t count)
 {
     bool is_one = count >= 2;
     for (size_t i = 0; i < count; i++)
-        is_one = is_one && meets[i].world == (int64_t)count && (i == 0 || meets[i].begin.part != meets[i - 1].begin.part);
+        is_one = is_one && meets[i].world == (int64_t)count &&
+                 (i == 0 || meets[i].begin.part != meets[i - 1].begin.part);
     for (size_t i = 0; i < count && is_one; i++)
         for (size_t k = 0; k < count; k++)
             if (i != k && meets[k].end >= 0 && (count <= PAIRS_MOST || i == 0 || k == 0))
                 add_order(m, meets[i].begin, (struct place){ meets[k].begin.part, meets[k].end });
 }
 
+/* As the clocks are mended by now. */
 static void
 make_rules(struct mending *m)
 {
     uint64_t at;
+    m->rule_count = 0;
+    m->broken     = false;
+    map_free(&m->known);
     for (size_t i = 0; i < m->arrival_count; i++)
         if (map_get(&m->leaves, m->arrivals[i].flow, &at))
             add_order(m, m->left[at], m->arrivals[i].place);
-    if (m->meet_count > 0)
-        qsort(m->meets, m->meet_count, sizeof *m->meets, by_key);
     for (size_t from = 0, to; from < m->meet_count; from = to) {
         for (to = from; to < m->meet_count && m->meets[to].key == m->meets[from].key; to++)
             continue;
@@ -253,16 +259,17 @@ add_bounds(struct mending *m)
     for (size_t i = 0; i < m->whole->part_count; i++) {
         const struct part *part = &m->whole->parts[i];
         const struct bend *bend = &part->bends[m->epoch];
+        int64_t            half = (bend->to - bend->from) / (JOB_KNOTS - 1) / 2;
         for (int knot = 0; knot < JOB_KNOTS; knot++) {
             uint32_t at    = (uint32_t)i * JOB_KNOTS + (uint32_t)knot;
-            int64_t  error = offsets_error(part, knot_time(bend, knot)), half = (bend->to - bend->from) / (JOB_KNOTS - 1) / 2;
+            int64_t  error = offsets_error(part, knot_time(bend, knot)), moved = bend->moved[knot];
             if (part->mark_count > 0) {
-                add_rule(m, at, still, error);
-                add_rule(m, still, at, error);
+                add_rule(m, at, still, error - moved);
+                add_rule(m, still, at, error + moved);
             }
             if (knot + 1 < JOB_KNOTS) {
-                add_rule(m, at, at + 1, half);
-                add_rule(m, at + 1, at, half);
+                add_rule(m, at, at + 1, half - moved + bend->moved[knot + 1]);
+                add_rule(m, at + 1, at, half + moved - bend->moved[knot + 1]);
             }
         }
     }
@@ -285,17 +292,23 @@ relax(const struct mending *m, int64_t *moved, bool back)
             if (over <= 0)
                 continue;
             changed = true;
-            if (back ? __builtin_sub_overflow(moved[rule->from], over, &moved[rule->from])
-                     : __builtin_add_overflow(moved[rule->to], over, &moved[rule->to]))
-                return false;
-            if (moved[rule->from] < -(INT64_MAX / 4) || moved[rule->to] > INT64_MAX / 4)
+            moved[rule->from] -= back ? over : 0;
+            moved[rule->to] += back ? 0 : over;
+            if (moved[rule->from] < -2 * FARTHEST || moved[rule->to] > 2 * FARTHEST)
                 return false;
         }
     }
     return !changed;
 }
 
-/* Rules that do not go together are brought near: each pulls at both of its clocks. Errors come last and have the last word. */
+static int64_t
+limited(int64_t moved)
+{
+    return moved > FARTHEST ? FARTHEST : moved < -FARTHEST ? -FARTHEST : moved;
+}
+
+/* Rules that do not go together are brought near: each pulls at both of its clocks. Errors come last and have the
+ * last word. */
 static void
 approach(const struct mending *m, int64_t *moved)
 {
@@ -308,22 +321,13 @@ approach(const struct mending *m, int64_t *moved)
             if (over <= 0)
                 continue;
             if (rule->from != still)
-                moved[rule->from] -= rule->to == still ? over : over / 2;
+                moved[rule->from] = limited(moved[rule->from] - (rule->to == still ? over : over / 2));
             if (rule->to != still)
-                moved[rule->to] += rule->from == still ? over : over / 2;
+                moved[rule->to] = limited(moved[rule->to] + (rule->from == still ? over : over / 2));
         }
 }
 
-static bool
-holds_at_rest(const struct mending *m)
-{
-    for (size_t i = 0; i < m->rule_count; i++)
-        if (m->rules[i].slack < 0)
-            return false;
-    return true;
-}
-
-/* false: no memory. */
+/* One step nearer, or all the way. false: no memory. */
 static bool
 solve(struct mending *m)
 {
@@ -333,32 +337,40 @@ solve(struct mending *m)
     int64_t *back = on + m->count;
     if (relax(m, on, false) && relax(m, back, true)) {
         for (size_t i = 0; i < m->count; i++)
-            m->moved[i] = (on[i] - on[m->count - 1]) / 2 + (back[i] - back[m->count - 1]) / 2;
+            on[i] = (on[i] - on[m->count - 1]) / 2 + (back[i] - back[m->count - 1]) / 2;
     } else {
-        m->whole->forced = true;
-        approach(m, m->moved);
+        approach(m, on);
     }
+    for (size_t i = 0; i < m->whole->part_count; i++)
+        for (size_t knot = 0; knot < JOB_KNOTS; knot++) {
+            int64_t *moved = &m->whole->parts[i].bends[m->epoch].moved[knot];
+            *moved = limited(*moved + on[i * JOB_KNOTS + knot]);
+        }
     free(on);
     return true;
 }
 
+/* A rule holds for the knots around its moment, which is more than it says: where a clock drifts between them by
+ * more than a message takes, rules contradict each other that do not. They do so less the nearer the clocks are,
+ * so it is done again. */
 static bool
 mend_epoch(struct mending *m)
 {
     struct whole *whole = m->whole;
+    m->count = whole->part_count * JOB_KNOTS + 1;
     for (size_t i = 0; i < whole->part_count; i++)
         take_part(m, &whole->parts[i]);
-    m->count = whole->part_count * JOB_KNOTS + 1;
+    if (m->meet_count > 0)
+        qsort(m->meets, m->meet_count, sizeof *m->meets, by_key);
     make_rules(m);
-    if (m->starved || holds_at_rest(m))
-        return !m->starved;
-    add_bounds(m);
-    m->moved = calloc(m->count, sizeof *m->moved);
-    if (m->moved == NULL || m->starved || !solve(m))
-        return false;
-    for (size_t i = 0; i < whole->part_count; i++)
-        memcpy(whole->parts[i].bends[m->epoch].moved, &m->moved[i * JOB_KNOTS], sizeof whole->parts[i].bends->moved);
-    return true;
+    for (int pass = 0; pass < PASSES && m->broken && !m->starved; pass++) {
+        add_bounds(m);
+        if (m->starved || !solve(m))
+            return false;
+        make_rules(m);
+    }
+    whole->forced |= m->broken;
+    return !m->starved;
 }
 
 static void
@@ -368,7 +380,6 @@ free_mending(struct mending *m)
     free(m->left);
     free(m->arrivals);
     free(m->meets);
-    free(m->moved);
     map_free(&m->known);
     map_free(&m->leaves);
 }

@@ -2,9 +2,10 @@
  *
  * By collectives: an all-reduce ends on all its ranks at nearly the same moment, so the median of the differences
  * between the ends of those that two traces have in common is the difference of their clocks. By iterations: each
- * part's iteration begins where the last of the parts has ended the one before. Those of a job by what they measured.
+ * part's iteration begins where the last of the parts has ended the one before. Those of a job by what they
+ * measured.
  *
- * Interface: join_set_clocks, join_time, join_median. */
+ * Interface: join_set_clocks, join_time. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +30,10 @@ join_time(const struct part *part, size_t seq)
     const struct trace_event *event = trace_event(part->trace, seq);
     if (event == NULL)
         return UINT64_MAX;
-    if (part->bends != NULL)
-        return offsets_moved(part, own_time(part->trace, seq));
+    if (part->bends != NULL) {
+        int64_t mended = offsets_mended(part, part->epoch, own_time(part->trace, seq)) + part->start;
+        return mended < 0 ? 0 : (uint64_t)mended;
+    }
     int64_t shift = part->shift;
     for (size_t i = 0; i < part->piece_count && part->pieces[i].iteration <= event->iteration; i++)
         shift = part->pieces[i].shift;
@@ -111,16 +114,6 @@ move_to_start(struct whole *whole)
             whole->parts[i].shift = INT64_MAX;
 }
 
-bool
-join_median(const struct part *other, const struct part *part, int64_t *shift)
-{
-    struct map first = { 0 }, ends = { 0 };
-    bool       good  = find_ends(other, &first) && find_ends(part, &ends) && median_shift(&first, &ends, shift);
-    map_free(&first);
-    map_free(&ends);
-    return good;
-}
-
 static bool
 set_by_collectives(struct whole *whole, char *why, size_t why_size)
 {
@@ -154,17 +147,40 @@ set_start(struct whole *whole)
             seq++;
         if (seq == part->ends[0])
             continue;
-        int64_t time = offsets_time(part, own_time(part->trace, seq)) + part->bends[0].moved[0];
+        int64_t time = offsets_mended(part, 0, own_time(part->trace, seq));
         least        = time < least ? time : least;
     }
     for (size_t i = 0; i < whole->part_count; i++)
         whole->parts[i].start = -least;
 }
 
+/* As far as they have collectives in common with one that was. false: no memory. */
+static bool
+set_unmeasured(struct whole *whole)
+{
+    const struct part *measured = NULL;
+    struct map         first    = { 0 };
+    for (size_t i = 0; i < whole->part_count && measured == NULL; i++)
+        measured = whole->parts[i].mark_count > 0 ? &whole->parts[i] : NULL;
+    bool good = measured == NULL || find_ends(measured, &first);
+    for (size_t i = 0; i < whole->part_count && measured != NULL && good; i++) {
+        struct part *part = &whole->parts[i];
+        struct map   ends = { 0 };
+        if (part->mark_count > 0)
+            continue;
+        job_note(whole, "rank %d's clock was not measured", part->rank);
+        good = find_ends(part, &ends);
+        median_shift(&first, &ends, &part->shift);
+        map_free(&ends);
+    }
+    map_free(&first);
+    return good;
+}
+
 static bool
 set_by_job(struct whole *whole, char *why, size_t why_size)
 {
-    bool good = offsets_find(whole) && arrows_mend(whole);
+    bool good = offsets_find(whole) && set_unmeasured(whole) && arrows_mend(whole);
     if (good)
         set_start(whole);
     else

@@ -21,13 +21,16 @@ struct mark { int64_t own, job, error; };
 enum { JOB_KNOTS = 9 };
 struct bend { int64_t from, to, moved[JOB_KNOTS]; };
 
+/* Times, offsets and errors of a job, in ps: so far that a few of them can be added. Six days. */
+#define FARTHEST (INT64_MAX / 16)
+
 enum { LANE_NONE = UINT32_MAX };   /* a lane that is not in the whole */
 
 struct part {
     const char   *path;
     struct trace *trace;
-    size_t        next, limit;     /* the event that comes next, and its time on the whole's clock; up to where they go now */
-    uint64_t      time;
+    size_t        next, limit;     /* the event that comes next; up to where they go now */
+    uint64_t      time;            /* of the next, on the whole's clock */
     uint16_t     *kinds;           /* [its kind]: the whole's */
     struct map    texts, snapshots, flows; /* its id -> the whole's; flows: of a job */
     uint32_t     *lanes;           /* [its lane]: the whole's */
@@ -66,8 +69,6 @@ struct whole {
     bool                       forced;             /* rules about clocks did not go together */
 };
 
-#define JOB_FLOW 0x80000000u
-
 /* join_job.c: whether the parts are a job's, and then their order, epochs and what is missing. false: no memory. */
 bool     job_find(struct whole *whole);
 bool     job_has(const struct part *part, size_t seq);   /* the event is no copy */
@@ -79,14 +80,12 @@ void     job_note(struct whole *whole, const char *format, ...) __attribute__((f
 /* join_clock.c: how far each part is moved. false: `why` says why it cannot be known. */
 bool     join_set_clocks(struct whole *whole, char *why, size_t why_size);
 uint64_t join_time(const struct part *part, size_t seq);   /* of one of its events, on the whole's clock, in ps */
-/* The median of how much earlier the part's ends of collectives are than the other's. false: none in common, or no memory. */
-bool     join_median(const struct part *other, const struct part *part, int64_t *shift);
 
 /* join_offsets.c: the clocks of a job. false: no memory. */
 bool     offsets_find(struct whole *whole);
 int64_t  offsets_time(const struct part *part, int64_t own);     /* by its marks alone, in ps */
 int64_t  offsets_error(const struct part *part, int64_t own);
-uint64_t offsets_moved(const struct part *part, int64_t own);    /* with what was mended, in part->epoch */
+int64_t  offsets_mended(const struct part *part, size_t epoch, int64_t own);   /* and by what was mended */
 
 /* join_arrows.c: what is certain in each epoch mends the clocks. false: no memory. */
 bool     arrows_mend(struct whole *whole);

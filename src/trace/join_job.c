@@ -1,6 +1,6 @@
-/* Which traces are one job's, and what its processes have in common: the lesson itself, which each of them runs, and the
- * devices, which have one number everywhere. A stream of a device belongs to no rank; every process declares it, and it is one
- * lane of the whole if one process uses it.
+/* Which traces are one job's, and what its processes have in common: the lesson itself, which each of them runs,
+ * and the devices, which have one number everywhere. A stream of a device belongs to no rank; every process
+ * declares it, and it is one lane of the whole if one process uses it.
  *
  * Interface in order of use: job_find, job_has, job_declare_lanes, job_note, job_file. */
 #include <inttypes.h>
@@ -156,7 +156,7 @@ job_find(struct whole *whole)
                    cut_of(whole->parts[i].trace, (unsigned)whole->epochs, &ticks))
                 whole->epochs++;
         for (size_t i = 0; i < whole->part_count; i++)
-            whole->parts[i].is_copy = !wish->copies && whole->parts[i].rank > 0;
+            whole->parts[i].is_copy = !wish->copies && i > 0; /* rank 0's is the first, if it is there */
         note_missing(whole);
     }
     note_short(whole);
@@ -207,7 +207,7 @@ declare_common(struct whole *whole, struct part *part, size_t index, bool is_use
         return map_set_text(&whole->common, lane->name, known | LANE_IS_USED);
     }
     if (is_there)
-        snprintf(name, sizeof name, "r%d %.230s", part->rank, lane->name);
+        snprintf(name, sizeof name, "%.230s (r%d)", lane->name, part->rank);
     else
         snprintf(name, sizeof name, "%.250s", lane->name);
     return declare(whole, part, index, name) &&

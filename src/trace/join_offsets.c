@@ -1,7 +1,7 @@
-/* The clocks of a job's processes by what their traces say of them. Between two marks a clock drifts evenly; before the
- * first and behind the last it goes as the file says, and the longer, the less is known.
+/* The clocks of a job's processes by what their traces say of them. Between two marks a clock drifts evenly;
+ * before the first and behind the last it goes as the file says, and the longer, the less is known.
  *
- * Interface in order of use: offsets_find, then offsets_time, offsets_error, offsets_moved. */
+ * Interface in order of use: offsets_find, then offsets_time, offsets_error, offsets_mended. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +13,6 @@
 
 /* A quartz is off by some 50 ns a ms; the rate of a file that nobody closed was measured in 2 ms. */
 enum { PS_A_NS = 1000, UNKNOWN_DRIFT = 5000 /* one part in so many */ };
-
-static const int64_t FARTHEST = INT64_MAX / 4;
 
 static int64_t
 within(__int128 value)
@@ -56,16 +54,15 @@ offset_of(const struct part *part, const char *key, struct clock_offset *out)
 }
 
 /* From the first mark of the first part that has one, so that numbers stay small: a job may count from 1970. */
-static bool
+static void
 find_base(const struct whole *whole, __int128 *base)
 {
     struct clock_offset offset;
     for (size_t i = 0; i < whole->part_count; i++)
         if (offset_of(&whole->parts[i], JOB_CLOCK_BEGIN, &offset)) {
             *base = (__int128)(i == 0 ? offset.offset : offset.local + offset.offset) * PS_A_NS;
-            return true;
+            return;
         }
-    return false;
 }
 
 static bool
@@ -91,23 +88,13 @@ find_marks(const struct whole *whole, struct part *part, __int128 base)
 bool
 offsets_find(struct whole *whole)
 {
-    const struct part *measured = NULL;
-    __int128           base     = 0;
-    bool               is_set   = find_base(whole, &base);
+    __int128 base = 0;
+    find_base(whole, &base);
     for (size_t i = 0; i < whole->part_count; i++) {
         struct part *part = &whole->parts[i];
         part->bends = calloc(whole->epochs, sizeof *part->bends);
         if (part->bends == NULL || !find_marks(whole, part, base))
             return false;
-        if (measured == NULL && part->mark_count > 0)
-            measured = part;
-    }
-    for (size_t i = 0; i < whole->part_count && is_set; i++) {
-        struct part *part = &whole->parts[i];
-        if (part->mark_count > 0 || measured == NULL)
-            continue;
-        job_note(whole, "rank %d's clock was not measured", part->rank);
-        join_median(measured, part, &part->shift);
     }
     return true;
 }
@@ -165,10 +152,10 @@ offsets_error(const struct part *part, int64_t own)
     return within((__int128)mark->error + (away < 0 ? -away : away) / UNKNOWN_DRIFT);
 }
 
-uint64_t
-offsets_moved(const struct part *part, int64_t own)
+int64_t
+offsets_mended(const struct part *part, size_t epoch, int64_t own)
 {
-    const struct bend *bend   = &part->bends[part->epoch];
+    const struct bend *bend   = &part->bends[epoch];
     __int128           passed = (__int128)own - bend->from, length = (__int128)bend->to - bend->from;
     int64_t            moved  = bend->moved[0];
     if (passed >= length && length > 0) {
@@ -178,6 +165,5 @@ offsets_moved(const struct part *part, int64_t own)
         size_t         knot  = (size_t)(place / length);
         moved = between(bend->moved[knot], bend->moved[knot + 1], place % length, length);
     }
-    int64_t time = within((__int128)offsets_time(part, own) + moved + part->start);
-    return time < 0 ? 0 : (uint64_t)time;
+    return within((__int128)offsets_time(part, own) + moved);
 }

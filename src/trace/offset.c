@@ -1,10 +1,11 @@
-/* Offsets of clocks. An answer that came back after a way of d ns was read somewhere within it, so each exchange says that the
- * offset lies between from_server - received and at_server - sent; what all of them say is what is known.
- * PyTorch's counterpart: none; HTA and Holistic Trace tools take the clocks of hosts as they are.
+/* Offsets of clocks. An answer that came back after a way of d ns was read somewhere within it, so each exchange
+ * says that the offset lies between from_server - received and at_server - sent; what all of them say is what is
+ * known.
  *
  * Interface in order of use: clock_offset_find, clock_offset_print, clock_offset_parse. */
 #include "trace/offset.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,15 +63,31 @@ is_sane(const struct clock_offset *offset)
            offset->error >= 0 && offset->error <= most;
 }
 
+/* A number and one blank behind it, or the end. */
+static bool
+read_number(const char **text, int64_t *number)
+{
+    char *end;
+    if ((**text < '0' || **text > '9') && **text != '-')
+        return false;
+    errno   = 0;
+    *number = strtoll(*text, &end, 10);
+    bool good = end != *text && errno == 0 && (*end == ' ' || *end == '\0');
+    *text = end + (*end == ' ');
+    return good;
+}
+
 bool
 clock_offset_parse(const char *text, struct clock_offset *out)
 {
     struct clock_offset read = { 0 };
-    char                end  = '\0';
-    int count = sscanf(text, "%18" SCNd64 " %19" SCNd64 " %18" SCNd64 " %20" SCNu64 "%c", &read.local, &read.offset,
-                       &read.error, &read.ticks, &end);
-    if ((count != 3 && count != 4) || !is_sane(&read))
+    int64_t             ticks = 0;
+    if (!read_number(&text, &read.local) || !read_number(&text, &read.offset) || !read_number(&text, &read.error) ||
+        !is_sane(&read))
         return false;
-    *out = read;
-    return true;
+    if (*text != '\0' && !read_number(&text, &ticks))
+        return false;
+    read.ticks = (uint64_t)ticks;
+    *out       = read;
+    return *text == '\0' && ticks >= 0;
 }

@@ -51,9 +51,9 @@ void                 trace_refuse(struct trace_writer *writer, bool (*refuses)(v
 const char          *trace_warning(struct trace_writer *writer);    /* once, after the disk filled up; else NULL */
 uint64_t             trace_lost(const struct trace_writer *writer);
 uint64_t             trace_elapsed_ps(const struct trace_writer *writer, uint64_t time); /* of a time as events hold it */
-/* Now, by the trace's own clock: as its events hold it, and in ns from its start, at the rate that the finished file will
- * have (the head's is measured again at the end, so trace_elapsed_ps may be off by some 10 us a second until then).
- * Virtual clocks: zeros. */
+/* Now, by the trace's own clock: as its events hold it, and in ns from its start, at the rate that the finished file
+ * will have (the head's is measured again at the end, so trace_elapsed_ps may be off by some 10 us a second until
+ * then). Virtual clocks: zeros. */
 struct trace_moment { uint64_t ticks; int64_t ns; };
 struct trace_moment  trace_moment(const struct trace_writer *writer);
 

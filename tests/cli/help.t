@@ -11,6 +11,8 @@ my @common = qw(trace seed policy executor timeout check-races teacher hardware 
 my %options = (
     run     => [ @common, 'hash' ],
     step    => [ @common, 'batch' ],
+    launch  => [ (grep { !/^(?:policy|check-races)$/ } @common), 'hash', 'fault', 'nproc', 'nproc-per-node', 'devices', 'nnodes',
+        'node-rank', 'master-addr', 'master-port', 'rdzv-endpoint', 'standalone', 'max-restarts', 'grace' ],
     view    => [ 'print', 'size' ],
     events  => ['json'],
     explore => [qw(schedules seed policy exhaustive faults fault world trust limit-seconds help)],
@@ -60,7 +62,7 @@ my $devices = ringside('devices');
 is($devices->{status}, 0, 'devices ends with status 0');
 like($devices->{out}, qr/^host /m,      'devices names the host');
 like($devices->{out}, qr/\bclassroom\b/, 'devices lists the hardware presets');
-like($devices->{out}, qr/^  $_ /m, "devices says what is missing for $_") for qw(cuda nccl mpi gloo);
+like($devices->{out}, qr/^  $_ /m, "devices tells of $_") for qw(cuda nccl mpi gloo);
 
 # Every command that the README shows exists, with every option that it shows.
 my $readme = slurp('README.md');

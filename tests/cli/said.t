@@ -216,6 +216,6 @@ refused('events of another file', ringside('events', $asked), 2, qr/not a Ringsi
 # ---- devices ----
 my $devices = ringside('devices')->{out};
 like($devices, qr/^  $_ +(?:.* is here; missing: |missing: .* and )this ringside's own $_ back-end$/m, "devices says what $_ lacks")
-    for qw(cuda nccl mpi gloo);
+    for qw(cuda nccl);
 
 done_testing();

@@ -254,6 +254,18 @@ draw_twice(struct trace *trace)
         draw(whole);
 }
 
+/* As the only one of a job whose traces are there. */
+static void
+draw_job(struct trace *trace)
+{
+    char why[200];
+    const struct join_part part = { "rank0.trace", trace };
+    const struct join_wish wish = { .clock = JOIN_JOB };
+    struct trace *whole = trace_join(&part, 1, &wish, why, sizeof why);
+    if (whole != NULL)
+        draw(whole);
+}
+
 /* ---- one input ---- */
 
 /* A trace that shrinks may be read no more through its mapping, only by asking again. */
@@ -277,6 +289,8 @@ look(const struct packed *packed, int fd, size_t size)
     if ((packed->mode & (PACKED_DRAWN | PACKED_SHRINK)) == PACKED_DRAWN) {
         if (packed->cut % 4 == 1)
             draw_twice(trace);
+        if (packed->cut % 4 == 2)
+            draw_job(trace);
         draw(trace);
     }
     else

@@ -11,6 +11,9 @@ chdir "$FindBin::Bin/../.." or die "no root: $!";
 my %may = (
     'src/base/visible.c'         => 'the door itself',
     'src/lua/narration.c'        => 'put_text, where a trusted lesson\'s words pass',
+    'src/cli/launch_lines.c'     => 'lines of processes, which went through the door or are a trusted lesson\'s own',
+    'src/cli/launch_start.c'     => 'a number, whose reader is the launcher',
+    'src/lua/trace_job.c'        => 'a trace that came from another host, into memory',
     'src/lua/progress.c'         => 'the bar; the text goes through the door',
     'src/data/safetensors_save.c' => 'a file of tensors',
     'src/c10d/store_server.c'    => 'a store\'s wire, whose reader is a client',

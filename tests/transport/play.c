@@ -20,26 +20,27 @@
 enum { GUARD_S = 60, AFTER_KEY_MS = 200 };
 
 const struct part play_parts[] = {
-    { "all_reduce",     "all_reduce folds every dtype with every op", part_all_reduce, 1, false },
-    { "broadcast",      "broadcast gives everybody what the root has", part_broadcast, 1, false },
-    { "reduce",         "reduce folds at the root and leaves the others' memory", part_reduce, 1, false },
-    { "all_gather",     "all_gather collects parts of equal and unequal length", part_all_gather, 1, false },
-    { "gather",         "gather collects at the root", part_gather, 1, false },
-    { "scatter",        "scatter hands out the root's parts", part_scatter, 1, false },
-    { "reduce_scatter", "reduce_scatter folds parts of equal and unequal length", part_reduce_scatter, 1, false },
-    { "all_to_all",     "all_to_all swaps parts of equal and unequal length", part_all_to_all, 1, false },
-    { "barrier",        "nobody leaves a barrier before the last has come", part_barrier, 1, false },
-    { "messages",       "messages keep their order for each tag, and are asked for in any order of tags", part_messages, 2, false },
-    { "any",            "a receive from anyone says who sent it", part_any, 2, false },
-    { "large",          "8 MiB go both ways at once", part_large, 2, false },
-    { "too_long",       "a message longer than its room fails the receive and nothing else", part_too_long, 2, false },
-    { "unread",         "messages that nobody asked for yet wait", part_unread, 2, false },
-    { "channels",       "channels of overlapping ranks work at once on threads of their own", part_channels, 2, false },
-    { "impatient",      "a waiter that gives up ends a collective", part_impatient, 2, false },
-    { "unmet",          "a waiter that gives up ends connecting", part_unmet, 2, false },
-    { "cancelled",      "nothing touches the memory of a cancelled request", part_cancelled, 2, false },
-    { "killed",         "a killed rank ends the others' collective", part_killed, 2, true },
-    { "killed_peer",    "a killed rank ends the others' messages", part_killed_peer, 2, true },
+    { "all_reduce",     "all_reduce folds every dtype with every op", part_all_reduce, 1, false, false },
+    { "broadcast",      "broadcast gives everybody what the root has", part_broadcast, 1, false, false },
+    { "reduce",         "reduce folds at the root and leaves the others' memory", part_reduce, 1, false, false },
+    { "all_gather",     "all_gather collects parts of equal and unequal length", part_all_gather, 1, false, false },
+    { "gather",         "gather collects at the root", part_gather, 1, false, false },
+    { "scatter",        "scatter hands out the root's parts", part_scatter, 1, false, false },
+    { "reduce_scatter", "reduce_scatter folds parts of equal and unequal length", part_reduce_scatter, 1, false, false },
+    { "all_to_all",     "all_to_all swaps parts of equal and unequal length", part_all_to_all, 1, false, false },
+    { "barrier",        "nobody leaves a barrier before the last has come", part_barrier, 1, false, false },
+    { "messages",       "messages keep their order for each tag, and are asked for in any order of tags", part_messages, 2, false, false },
+    { "any",            "a receive from anyone says who sent it", part_any, 2, false, false },
+    { "large",          "8 MiB go both ways at once", part_large, 2, false, false },
+    { "too_long",       "a message longer than its room fails the receive and nothing else", part_too_long, 2, false, false },
+    { "unread",         "messages that nobody asked for yet wait", part_unread, 2, false, false },
+    { "channels",       "channels of overlapping ranks work at once on threads of their own", part_channels, 2, false, false },
+    { "impatient",      "a waiter that gives up ends a collective", part_impatient, 2, false, false },
+    { "unmet",          "a waiter that gives up ends connecting", part_unmet, 2, false, false },
+    { "cancelled",      "nothing touches the memory of a cancelled request", part_cancelled, 2, false, false },
+    { "killed",         "a killed rank ends the others' collective", part_killed, 2, true, false },
+    { "killed_peer",    "a killed rank ends the others' messages", part_killed_peer, 2, true, false },
+    { "unequal",        "calls of unequal sizes end without ending the process", part_unequal, 2, false, true },
 };
 const size_t play_part_count = sizeof play_parts / sizeof *play_parts;
 
@@ -208,7 +209,7 @@ static bool
 chosen(const struct part *part, char **names, bool by_launcher)
 {
     if (names[0] == NULL)
-        return !(by_launcher && part->kills);
+        return !(by_launcher && part->kills) && !part->is_asked;
     for (; *names != NULL; names++)
         if (strcmp(part->name, *names) == 0)
             return true;

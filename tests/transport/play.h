@@ -51,6 +51,7 @@ struct part {
     int       (*run)(struct play *p);       /* PLAY_... */
     int         least;                      /* processes */
     bool        kills;                      /* the last rank dies by SIGKILL: played alone where a launcher started us */
+    bool        is_asked;                   /* played only when named: not every library stands it */
 };
 
 extern const struct part play_parts[];
@@ -104,5 +105,5 @@ int part_reduce_scatter(struct play *p), part_all_to_all(struct play *p), part_b
 int part_messages(struct play *p), part_any(struct play *p), part_large(struct play *p), part_too_long(struct play *p);
 int part_unread(struct play *p), part_channels(struct play *p);
 int part_impatient(struct play *p), part_unmet(struct play *p), part_cancelled(struct play *p);
-int part_killed(struct play *p), part_killed_peer(struct play *p);
+int part_killed(struct play *p), part_killed_peer(struct play *p), part_unequal(struct play *p);
 #endif

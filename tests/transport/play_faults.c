@@ -197,3 +197,27 @@ part_killed_peer(struct play *p)
     free(memory);
     return PLAY_FINE;
 }
+
+/* Rank 0 reduces more than the others do. What becomes of it is the library's; that it comes back is not. */
+int
+part_unequal(struct play *p)
+{
+    struct line     l;
+    struct patience w;
+    if (!line_open_all(&l, p, "g"))
+        return PLAY_WRONG;
+    patience_init(&w, p, 300, NULL);
+    play_at(p, "an all_reduce of unequal sizes");
+    struct transport_why  why  = { "" };
+    struct transport_call call = { .operation = TRANSPORT_ALL_REDUCE, .span = room_new(TRANSPORT_F32, p->rank == 0 ? 50000 : 1000),
+                                   .element = 4, .reduce = play_reduce, .waiter = &w.waiter };
+    memset(call.span.data, 0, call.span.bytes);
+    bool fine = p->transport->run(l.channel, &call, &why);
+    if (!fine && why.text[0] == '\0' && !w.gave_up)
+        play_wrong(p, "run failed without a word");
+    play_note(p, "run %s: %s", fine ? "is done" : w.gave_up ? "was given up" : "failed", why.text);
+    play_meet(p, "done");
+    line_close(&l, true);
+    room_free(p, call.span, "the span");
+    return PLAY_FINE;
+}

@@ -22,7 +22,7 @@ store_set(void *context, const char *key, const void *bytes, size_t count)
     static atomic_int serial;
     char path[1000], beside[1100];
     path_of(p, key, path, sizeof path);
-    snprintf(beside, sizeof beside, "%s/new.%d.%d", p->folder, (int)getpid(), atomic_fetch_add(&serial, 1));
+    snprintf(beside, sizeof beside, "%s/new.%d.%d.%d", p->folder, p->rank, (int)getpid(), atomic_fetch_add(&serial, 1));
     FILE *file = fopen(beside, "wb");
     if (file == NULL)
         return false;

@@ -75,5 +75,5 @@ trouble("$folder/a.trace $folder/none.trace --align collective", 'traces 1 and 2
 trouble("$folder/a.trace $folder/missing.trace", '\S+missing.trace: No such file or directory', 'one is missing');
 trouble("$folder/a.trace $folder/a.lua", '\S+a.lua: not a Ringside trace', 'one is no trace');
 trouble("$folder/empty", '\S+empty: a folder without a NAME.trace', 'an empty folder');
-trouble("$folder/a.trace --align nonsense", '--align nonsense: start, collective or iteration is meant', 'a clock that there is not');
+trouble("$folder/a.trace --align nonsense", '--align nonsense: job, start, collective or iteration is meant', 'a clock that there is not');
 done_testing;

@@ -24,6 +24,7 @@ public:
 struct Channel {
     std::vector<int>       ranks;          /* of the job */
     int                    rank = 0, size = 0;
+    bool                   ignores_pipe = false;
     std::shared_ptr<Wire>  wire;
     std::shared_ptr<Group> group;
     std::vector<char>      spare;          /* where parts lie in a row that do not with the caller */
@@ -41,16 +42,18 @@ void collective_run(Channel *c, const transport_call *call);
 /* why.cc: for a catch (...) clause; false with an empty sentence where the waiter gave up. */
 void why_say(transport_why *why, const std::vector<int> *ranks, const Wire *wire) noexcept;
 
-/* SIGPIPE, which a write to a connection that is gone raises, is held while this thread is inside Gloo. */
+/* SIGPIPE, which a write to a connection that is gone raises, is held while this thread is inside Gloo: where the program
+ * does not ignore it, which it is asked once for each channel. */
+bool pipe_is_ignored();
 class Quiet {
 public:
-    Quiet();
+    explicit Quiet(bool is_ignored);
     ~Quiet();
     Quiet(const Quiet &) = delete;
     Quiet &operator=(const Quiet &) = delete;
 
 private:
-    bool was_held_;
+    bool was_held_ = true;
 };
 
 } // namespace ringside

@@ -140,6 +140,7 @@ channel_connect(Transport *t, const transport_channel_options *o)
     c->ranks.assign(o->ranks, o->ranks + o->size);
     c->rank = o->rank;
     c->size = o->size;
+    c->ignores_pipe = pipe_is_ignored();
     c->wire = std::make_shared<Wire>(t->device, o->rank, o->size);
     c->wire->setTimeout(std::chrono::hours(24));
     c->wire->waiter     = o->waiter;

@@ -36,7 +36,7 @@ gloo_close(void *transport)
 static void *
 gloo_connect(void *transport, const transport_channel_options *options, transport_why *why)
 {
-    Quiet quiet;
+    Quiet quiet(pipe_is_ignored());
     try {
         return channel_connect(static_cast<Transport *>(transport), options);
     } catch (...) {
@@ -48,8 +48,8 @@ gloo_connect(void *transport, const transport_channel_options *options, transpor
 static void
 gloo_disconnect(void *channel, bool broken)
 {
-    Quiet    quiet;
     Channel *c = static_cast<Channel *>(channel);
+    Quiet    quiet(c->ignores_pipe);
     try {
         c->mail.close(broken);
     } catch (...) {
@@ -66,8 +66,8 @@ gloo_has(transport_operation operation, transport_dtype, transport_reduce)
 static bool
 gloo_run(void *channel, const transport_call *call, transport_why *why)
 {
-    Quiet    quiet;
     Channel *c   = static_cast<Channel *>(channel);
+    Quiet    quiet(c->ignores_pipe);
     bool     well = true;
     c->wire->waiter     = call->waiter;
     c->wire->tells_hops = true;
@@ -98,8 +98,8 @@ begun(Channel *c, Errand *errand, transport_request *request, int peer)
 static bool
 gloo_send(void *channel, int peer, uint32_t tag, const void *data, size_t bytes, transport_request *request)
 {
-    Quiet    quiet;
     Channel *c = static_cast<Channel *>(channel);
+    Quiet    quiet(c->ignores_pipe);
     try {
         return begun(c, c->mail.send(peer, tag, data, bytes), request, peer);
     } catch (...) {
@@ -111,8 +111,8 @@ gloo_send(void *channel, int peer, uint32_t tag, const void *data, size_t bytes,
 static bool
 gloo_recv(void *channel, int peer, uint32_t tag, void *data, size_t bytes, transport_request *request)
 {
-    Quiet    quiet;
     Channel *c = static_cast<Channel *>(channel);
+    Quiet    quiet(c->ignores_pipe);
     try {
         return begun(c, c->mail.recv(peer, tag, data, bytes), request, peer);
     } catch (...) {
@@ -125,8 +125,8 @@ gloo_recv(void *channel, int peer, uint32_t tag, void *data, size_t bytes, trans
 static transport_state
 gloo_test(void *channel, transport_request *request)
 {
-    Quiet    quiet;
     Channel *c      = static_cast<Channel *>(channel);
+    Quiet    quiet(c->ignores_pipe);
     Errand  *errand = static_cast<Errand *>(request->own[0]);
     if (errand == nullptr)
         return request->why.text[0] == '\0' ? TRANSPORT_DONE : TRANSPORT_FAILED;
@@ -159,7 +159,7 @@ gloo_cancel(void *channel, transport_request *request)
 
 extern "C" __attribute__((visibility("default"))) const transport ringside_transport_1;
 const transport ringside_transport_1 = {
-    TRANSPORT_ABI, "gloo", VERSION_OF(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH),
+    TRANSPORT_ABI, "gloo", "Gloo " VERSION_OF(GLOO_VERSION_MAJOR, GLOO_VERSION_MINOR, GLOO_VERSION_PATCH),
     gloo_place, nullptr, gloo_open, gloo_close, gloo_connect, gloo_disconnect, gloo_has, gloo_run,
     gloo_send, gloo_recv, gloo_test, gloo_cancel,
 };

@@ -33,7 +33,10 @@ static void
 say_text(transport_why *why, const std::vector<int> *ranks, const Wire *wire, const char *text)
 {
     int peer = wire != nullptr ? wire->first_closed() : -1;
-    if (peer >= 0 && ranks != nullptr)
+    if (peer >= 0 && ranks != nullptr && std::strstr(text, "preamble.length") != nullptr)
+        std::snprintf(why->text, sizeof why->text, "rank %d sent more than this rank was to receive: the sizes of their calls differ",
+                      (*ranks)[static_cast<size_t>(peer)]);
+    else if (peer >= 0 && ranks != nullptr)
         std::snprintf(why->text, sizeof why->text, "the connection to rank %d %s", (*ranks)[static_cast<size_t>(peer)],
                       what_became(text));
     else
@@ -59,8 +62,17 @@ why_say(transport_why *why, const std::vector<int> *ranks, const Wire *wire) noe
     }
 }
 
-Quiet::Quiet()
+bool
+pipe_is_ignored()
 {
+    struct sigaction now;
+    return sigaction(SIGPIPE, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+}
+
+Quiet::Quiet(bool is_ignored)
+{
+    if (is_ignored)
+        return;
     sigset_t pipe, was;
     sigemptyset(&pipe);
     sigaddset(&pipe, SIGPIPE);

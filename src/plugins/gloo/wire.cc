@@ -43,6 +43,17 @@ protected:
         tcp::Pair::changeState(next);
     }
 
+    /* On Gloo's thread, where nobody catches: a message that is longer than what waits for it would end the program. */
+    void
+    handleReadWrite(int events) override
+    {
+        try {
+            tcp::Pair::handleReadWrite(events);
+        } catch (...) {
+            signalException(std::current_exception());
+        }
+    }
+
 private:
     Wire *const wire_;
 };
@@ -171,7 +182,7 @@ Traced::waitRecv(int *peer, std::chrono::milliseconds)
         return true;
     }
     Asked asked = std::move(asked_.front());
-    asked_.pop_front();
+    asked_.erase(asked_.begin());
     hop_begins(wire_, asked.hop);
     HopEnd end{ wire_, asked.hop };
     Traced *from = asked.own ? static_cast<Traced *>(asked.own.get()) : this;

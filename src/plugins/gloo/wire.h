@@ -6,8 +6,8 @@
 #define PLUGINS_GLOO_WIRE_H
 #include <atomic>
 #include <chrono>
-#include <deque>
 #include <exception>
+#include <vector>
 #include <gloo/context.h>
 #include <gloo/transport/tcp/context.h>
 #include <gloo/transport/tcp/device.h>
@@ -81,7 +81,7 @@ private:
         transport_hop           hop;
         std::unique_ptr<Memory> own;
     };
-    std::deque<Asked> asked_;
+    std::vector<Asked> asked_;
 };
 
 } // namespace ringside

@@ -1,15 +1,15 @@
-/* The members of a group meet: first in the store, where whoever does not come holds nobody up; then in MPI, whose way blocks, waits for
- * a dead member for ever and keeps all later groups waiting meanwhile. So a thread of its own goes it, while the caller's asks
- * its waiter. Whoever gives up leaves that thread behind; it then ends by itself, or with the process.
+/* The members of a group meet: first in the store, where whoever does not come holds nobody up; then in MPI, whose
+ * way blocks, waits for a dead member for ever and keeps all later groups waiting meanwhile. So a thread of its
+ * own goes it, while the caller's asks its waiter. Whoever gives up leaves that thread behind; it then ends by
+ * itself, or with the process.
  * Order of use: channel_connect on all members; messages and calls; channel_disconnect. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include "plugins/mpi/mpi.h"
 
-enum { DEFAULT_TIMEOUT_MS = 30 * 60 * 1000 };
+enum { DEFAULT_TIMEOUT_MS = 30 * 60 * 1000, LEAST_TAGS = 32767 };
 
 enum { MEETING, MET, LEFT };
 
@@ -109,7 +109,8 @@ meeting_new(struct mpi *mpi, const struct transport_channel_options *options)
         return NULL;
     }
     MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &tag_max, &is_told);
-    *channel = (struct channel){ .mpi = mpi, .rank = options->rank, .size = options->size, .tag_max = is_told ? *tag_max : 32767 };
+    *channel = (struct channel){ .mpi = mpi, .rank = options->rank, .size = options->size,
+                                 .tag_max = is_told ? *tag_max : LEAST_TAGS };
     channel->legs    = calloc(2 * size, sizeof *channel->legs);
     channel->parts   = calloc(size, sizeof *channel->parts);
     meeting->channel = channel;
@@ -121,14 +122,6 @@ meeting_new(struct mpi *mpi, const struct transport_channel_options *options)
     }
     memcpy(meeting->ranks, options->ranks, size * sizeof *meeting->ranks);
     return meeting;
-}
-
-static uint64_t
-milliseconds(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* How long the caller waits, in the store and in MPI together. */
@@ -145,10 +138,10 @@ deadline_pause(struct deadline *deadline)
     const struct transport_waiter *waiter = deadline->options->waiter;
     if (!waiter->pause(waiter->context, deadline->looks++))
         return false;
-    if (milliseconds() - deadline->begin <= deadline->most)
+    if (mpi_milliseconds() - deadline->begin <= deadline->most)
         return true;
-    snprintf(deadline->why->text, sizeof deadline->why->text, "not all of %d ranks came within %g s", deadline->options->size,
-             (double)deadline->most / 1000);
+    snprintf(deadline->why->text, sizeof deadline->why->text, "not all of %d ranks came within %g s",
+             deadline->options->size, (double)deadline->most / 1000);
     return false;
 }
 
@@ -185,7 +178,8 @@ members_await(struct deadline *deadline)
             free(seen);
     }
     if (!fine)
-        snprintf(deadline->why->text, sizeof deadline->why->text, "the store where the ranks meet does not answer");
+        snprintf(deadline->why->text, sizeof deadline->why->text,
+                 "the store where the ranks meet does not answer");
     return fine;
 }
 
@@ -210,7 +204,7 @@ channel_connect(void *data, const struct transport_channel_options *options, str
     struct channel *channel = NULL;
     pthread_t       thread;
     int             expected = MEETING;
-    struct deadline deadline = { .options = options, .why = why, .begin = milliseconds(),
+    struct deadline deadline = { .options = options, .why = why, .begin = mpi_milliseconds(),
                                  .most = options->timeout_ms > 0 ? options->timeout_ms : DEFAULT_TIMEOUT_MS };
     why->text[0] = '\0';
     if (meeting != NULL && !members_await(&deadline)) {

@@ -1,10 +1,13 @@
-/* The messages of one collective that are under way together, and how their thread waits: first only looking, then asking
- * the waiter. Whoever gives up takes his receives back, so that nobody writes to his memory later.
+/* The messages of one collective that are under way together, and how their thread waits: first only looking, then
+ * asking the waiter. Whoever gives up takes his receives back, so that nobody writes to his memory later.
  * Order of use: flight_send, flight_recv; flight_land, which ends them all. */
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include "plugins/mpi/mpi.h"
+
+/* Some 20 us each. */
+enum { MESSAGE_LOOKS = 256, CROWDED_LOOKS = 4, ASK_EVERY = 16, PROGRESS_EVERY = 64 };
 
 /* ---- waiting ---- */
 
@@ -19,7 +22,7 @@ rest(void)
 }
 
 /* MPI moves messages only while somebody is in it: who waits for other things lends a hand. */
-bool
+static bool
 patience_ask(struct patience *patience)
 {
     int is_there;
@@ -29,6 +32,14 @@ patience_ask(struct patience *patience)
         return false;
     sched_yield();
     return true;
+}
+
+struct patience
+patience_new(struct channel *channel, const struct transport_waiter *waiter, unsigned free_looks)
+{
+    bool crowded = channel->size > channel->mpi->cores;
+    return (struct patience){ .channel = channel, .waiter = waiter,
+                              .free_looks = crowded ? CROWDED_LOOKS : free_looks };
 }
 
 bool
@@ -42,7 +53,8 @@ patience_look(struct patience *patience)
 
 /* ---- messages ---- */
 
-/* Calls of a channel follow each other in one order on all ranks; a tag for each keeps one that does not from taking another's. */
+/* Calls of a channel follow each other in one order on all ranks; a tag for each keeps one that does not from
+ * taking another's. */
 static int
 tag_of(const struct flight *flight)
 {
@@ -114,8 +126,9 @@ flight_wrong_length(struct flight *flight, const struct leg *leg, size_t came)
     if (came != leg->hop.bytes)
         snprintf(length, sizeof length, "%zu bytes", came);
     if (!flight->failed)
-        snprintf(flight->why->text, sizeof flight->why->text, "rank %d sent %s where %zu bytes are expected: the ranks' sizes differ",
-                 leg->hop.peer, length, leg->hop.bytes);
+        snprintf(flight->why->text, sizeof flight->why->text,
+                 "rank %d sent %s where %zu bytes are expected: the ranks' sizes differ", leg->hop.peer, length,
+                 leg->hop.bytes);
     flight->failed = true;
 }
 
@@ -131,7 +144,8 @@ leg_look(struct flight *flight, struct leg *leg)
         return false;
     leg->over = true;
     MPI_Error_class(error, &class);
-    if (class == MPI_ERR_TRUNCATE || (error == MPI_SUCCESS && !leg->hop.is_send && message_bytes(&status) != leg->hop.bytes))
+    bool differs = error == MPI_SUCCESS && !leg->hop.is_send && message_bytes(&status) != leg->hop.bytes;
+    if (class == MPI_ERR_TRUNCATE || differs)
         flight_wrong_length(flight, leg, message_bytes(&status));
     else if (error != MPI_SUCCESS)
         flight_fail(flight, error, &leg->hop);
@@ -155,8 +169,7 @@ bool
 flight_land(struct flight *flight)
 {
     struct channel *channel  = flight->channel;
-    struct patience patience = { .channel = channel, .waiter = flight->call->waiter,
-                                 .free_looks = channel->size > channel->mpi->cores ? 4 : 256 };
+    struct patience patience = patience_new(channel, flight->call->waiter, MESSAGE_LOOKS);
     bool            given_up = false;
     while (!flight->failed && !given_up && !legs_look(flight))
         given_up = !patience_look(&patience);

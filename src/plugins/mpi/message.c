@@ -1,5 +1,5 @@
-/* Messages of any length, over MPI's sends and receives. Short ones are copied, so that one that nobody takes may be cancelled; of a long
- * one MPI may read until its peer has it, and whoever cancels it waits for that, a while.
+/* Messages of any length, over MPI's sends and receives. Short ones are copied, so that one that nobody takes may
+ * be cancelled; of a long one MPI may read until its peer has it, and whoever cancels it waits for that, a while.
  * Order of use: message_send or message_recv; message_test until it is over, or message_drop. */
 #include <ctype.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 #include <time.h>
 #include "plugins/mpi/mpi.h"
 
-enum { COPIED = 16 << 10, CANCEL_MS = 1000, BLOCK = 1 << 30 };
+enum { COPIED = 16 << 10, CANCEL_MS = 250, BLOCK = 1 << 30 };
 
 struct message {
     MPI_Request request;
@@ -92,8 +92,8 @@ receive_why(struct transport_request *request, const struct message *message, in
     char   what[60];
     MPI_Error_class(error, &class);
     if (class == MPI_ERR_TRUNCATE && came > message->room) {
-        snprintf(request->why.text, sizeof request->why.text, "rank %d sent %zu bytes, and there is room for %zu", status->MPI_SOURCE,
-                 came, message->room);
+        snprintf(request->why.text, sizeof request->why.text, "rank %d sent %zu bytes, and there is room for %zu",
+                 status->MPI_SOURCE, came, message->room);
     } else if (class == MPI_ERR_TRUNCATE) {
         snprintf(request->why.text, sizeof request->why.text, "rank %d sent more than the %zu bytes there is room for",
                  status->MPI_SOURCE, message->room);
@@ -110,7 +110,8 @@ message_new(struct channel *channel, uint32_t tag, size_t copied, struct transpo
 {
     struct message *message = NULL;
     if (tag > (uint32_t)channel->tag_max)
-        snprintf(request->why.text, sizeof request->why.text, "this MPI has tags up to %d, and %u is none", channel->tag_max, tag);
+        snprintf(request->why.text, sizeof request->why.text, "this MPI has tags up to %d, and %u is none",
+                 channel->tag_max, tag);
     else if ((message = malloc(sizeof *message + copied)) == NULL)
         snprintf(request->why.text, sizeof request->why.text, "out of memory for a message");
     request->own[0] = message;
@@ -132,7 +133,8 @@ begun(struct message *message, int error, int peer, struct transport_request *re
 }
 
 bool
-message_send(void *data, int peer, uint32_t tag, const void *bytes, size_t count, struct transport_request *request)
+message_send(void *data, int peer, uint32_t tag, const void *bytes, size_t count,
+             struct transport_request *request)
 {
     struct channel *channel = data;
     size_t          copied  = count <= COPIED ? count : 0;
@@ -144,7 +146,9 @@ message_send(void *data, int peer, uint32_t tag, const void *bytes, size_t count
     bytes_copy(message->copy, bytes, copied);
     request->peer  = peer;
     request->bytes = count;
-    int error = message_isend(channel->messages, peer, (int)tag, copied > 0 ? message->copy : bytes, count, &message->request);
+    if (copied > 0)
+        bytes = message->copy;
+    int error = message_isend(channel->messages, peer, (int)tag, bytes, count, &message->request);
     return begun(message, error, peer, request);
 }
 
@@ -191,23 +195,23 @@ message_test(void *data, struct transport_request *request)
     return error == MPI_SUCCESS ? TRANSPORT_DONE : TRANSPORT_FAILED;
 }
 
-static int64_t
-milliseconds(void)
+uint64_t
+mpi_milliseconds(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /* A receive that has begun to fill its memory, and a long send, end when their peer has done its part. */
 void
 message_cancel(struct channel *channel, MPI_Request *request)
 {
-    int     over = 0;
-    int64_t end  = milliseconds() + (atomic_load(&channel->hurried) ? 0 : CANCEL_MS);
+    int      over = 0;
+    uint64_t end  = mpi_milliseconds() + (atomic_load(&channel->hurried) ? 0 : CANCEL_MS);
     MPI_Cancel(request);
     while (MPI_Test(request, &over, MPI_STATUS_IGNORE) == MPI_SUCCESS && !over) {
-        if (milliseconds() >= end) {
+        if (mpi_milliseconds() >= end) {
             atomic_store(&channel->hurried, true);
             return;
         }

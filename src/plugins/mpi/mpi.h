@@ -1,11 +1,12 @@
-/* Open MPI behind the door of transport.h. Bytes travel as MPI's messages, and between processes of one machine, where sums are
- * made, through memory that they share. MPI's own collectives are not used: its non-blocking ones take twice as long as
- * its blocking ones, which nobody could give up; neither adds in the order of all other back-ends (Gloo's ring), and a
- * collective under way cannot be cancelled, so a dead rank would keep the others' memory for ever.
+/* Open MPI behind the door of transport.h. Bytes travel as MPI's messages, and between processes of one machine,
+ * where sums are made, through memory that they share. MPI's own collectives are not used: its non-blocking ones
+ * take twice as long as its blocking ones, which nobody could give up; neither adds in the order of all other
+ * back-ends (Gloo's ring), and a collective under way cannot be cancelled, so a dead rank would keep the others'
+ * memory for ever.
  *
- * The files, in the order in which a program meets them: transport.c (the table; who this process is), channel.c (members meet),
- * shared.c (their memory), message.c (send and receive), flight.c (the messages of one collective), spread.c (collectives
- * that move bytes), reduce.c (those that reduce). */
+ * The files, in the order in which a program meets them: transport.c (the table; who this process is), channel.c
+ * (members meet), shared.c (their memory), message.c (send and receive), flight.c (the messages of one
+ * collective), spread.c (collectives that move bytes), reduce.c (those that reduce). */
 #ifndef PLUGINS_MPI_H
 #define PLUGINS_MPI_H
 #include <mpi.h>
@@ -52,20 +53,23 @@ struct patience {
     unsigned                       free_looks;
     uint64_t                       looks, asked;
 };
-enum { ASK_EVERY = 16, PROGRESS_EVERY = 64 };
-bool patience_look(struct patience *patience);     /* false: give up */
-bool patience_ask(struct patience *patience);      /* patience_look's later part */
+enum { MEMORY_LOOKS = 1024 };                      /* at memory: some 20 us */
+/* free_looks: where each rank has a core; else whoever looks keeps the others from coming. */
+struct patience patience_new(struct channel *channel, const struct transport_waiter *waiter, unsigned free_looks);
+bool            patience_look(struct patience *patience);     /* false: give up */
 
 /* ---- message.c ---- */
 
 int  message_isend(MPI_Comm comm, int peer, int tag, const void *data, size_t bytes, MPI_Request *request);
 int  message_irecv(MPI_Comm comm, int peer, int tag, void *data, size_t bytes, MPI_Request *request);
 size_t message_bytes(const MPI_Status *status);
+uint64_t mpi_milliseconds(void);
 /* "MPI_ERR_INTERN: internal error" without its name, behind what was tried. */
 void mpi_why(struct transport_why *why, int error, const char *what);
 /* A receive ends without a message, if its peer lets it end in time. */
 void message_cancel(struct channel *channel, MPI_Request *request);
-bool message_send(void *channel, int peer, uint32_t tag, const void *data, size_t bytes, struct transport_request *request);
+bool message_send(void *channel, int peer, uint32_t tag, const void *data, size_t bytes,
+                  struct transport_request *request);
 bool message_recv(void *channel, int peer, uint32_t tag, void *data, size_t bytes, struct transport_request *request);
 enum transport_state message_test(void *channel, struct transport_request *request);
 void message_drop(void *channel, struct transport_request *request);

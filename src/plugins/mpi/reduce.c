@@ -1,9 +1,10 @@
-/* Collectives that reduce: all_reduce, reduce, reduce_scatter. What is reduced is cut into a part for each rank; the part's rank gets
- * what all have of it, adds it up and, but for a reduce_scatter, hands the sum on, a piece after the other. On one machine pieces
- * go through shared memory, else as messages between all.
+/* Collectives that reduce: all_reduce, reduce, reduce_scatter. What is reduced is cut into a part for each rank;
+ * the part's rank gets what all have of it, adds it up and, but for a reduce_scatter, hands the sum on, a piece
+ * after the other. On one machine pieces go through shared memory, else as messages between all.
  *
- * Elements are added in the order of Gloo's ring, as everywhere in the engine: of chunk k rank k - 1 comes first, then k - 2, and so
- * on round to rank k. Chunks are cut as Gloo cuts them, so the bits are those of the other back-ends. */
+ * Elements are added in the order of Gloo's ring, as everywhere in the engine: of chunk k rank k - 1 comes first,
+ * then k - 2, and so on round to rank k. Chunks are cut as Gloo cuts them, so the bits are those of the other
+ * back-ends. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +50,10 @@ static struct cut
 cut_of(struct channel *channel, const struct transport_call *call)
 {
     struct cut cut = { .channel = channel, .call = call, .rank = channel->rank, .size = channel->size };
-    cut.in_place = call->operation == TRANSPORT_ALL_REDUCE || (call->operation == TRANSPORT_REDUCE && call->root == cut.rank);
-    cut.chunk = call->operation == TRANSPORT_REDUCE ? reduce_chunk(call->span.bytes, call->element, (size_t)cut.size)
-                                                    : all_reduce_chunk(call->span.bytes, call->element, (size_t)cut.size);
+    bool   is_reduce = call->operation == TRANSPORT_REDUCE;
+    size_t bytes = call->span.bytes, size = (size_t)cut.size;
+    cut.in_place = call->operation == TRANSPORT_ALL_REDUCE || (is_reduce && call->root == cut.rank);
+    cut.chunk = is_reduce ? reduce_chunk(bytes, call->element, size) : all_reduce_chunk(bytes, call->element, size);
     return cut;
 }
 
@@ -101,7 +103,8 @@ fold(const struct cut *cut, int k, size_t offset, size_t bytes)
                           parts[(k - step + 1 + cut->size) % cut->size] + offset, bytes);
 }
 
-/* My part's piece at `at`. The sum ends in my own place of `parts`; that of a reduce_scatter, where chunks change within, in the span. */
+/* My part's piece at `at`. The sum ends in my own place of `parts`; that of a reduce_scatter, where chunks change
+ * within, in the span. */
 static void
 fold_piece(const struct cut *cut, size_t at, size_t bytes)
 {
@@ -120,19 +123,12 @@ fold_piece(const struct cut *cut, size_t at, size_t bytes)
 
 /* ---- through shared memory ---- */
 
-static struct patience
-patience_of(const struct cut *cut)
-{
-    return (struct patience){ .channel = cut->channel, .waiter = cut->call->waiter,
-                              .free_looks = cut->size > cut->channel->mpi->cores ? 4 : 1024 };
-}
-
 /* All show everything, and each adds it up. */
 static bool
 all_reduce_small(const struct cut *cut)
 {
     struct shared  *shared   = cut->channel->shared;
-    struct patience patience = patience_of(cut);
+    struct patience patience = patience_new(cut->channel, cut->call->waiter, MEMORY_LOOKS);
     uint64_t        round    = shared_round(shared);
     _Alignas(LINE) char sums[2][SMALL];
     memcpy(shared_slot(shared, cut->rank, round), cut->call->span.data, cut->call->span.bytes);
@@ -173,8 +169,9 @@ static bool
 reduce_shared(const struct cut *cut)
 {
     struct shared  *shared   = cut->channel->shared;
-    struct patience patience = patience_of(cut);
-    size_t          piece    = shared_room(shared) / (size_t)cut->size / LINE * LINE, longest = longest_part(cut);
+    struct patience patience = patience_new(cut->channel, cut->call->waiter, MEMORY_LOOKS);
+    size_t          piece    = shared_room(shared) / (size_t)cut->size / LINE * LINE;
+    size_t          longest  = longest_part(cut);
     for (size_t at = 0; at < longest; at += piece) {
         uint64_t round = shared_round(shared);
         size_t   bytes = piece_bytes(cut, cut->rank, at, piece), place = (size_t)cut->rank * piece;

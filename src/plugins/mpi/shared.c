@@ -1,6 +1,6 @@
-/* Memory that all members of a channel on one machine share: rank 0 makes it without a name, the others open it through
- * rank 0's descriptor. Each rank has a counter of meetings that only it writes, and two slots that it fills in turn, so that it may
- * write the next while others still read the last.
+/* Memory that all members of a channel on one machine share: rank 0 makes it without a name, the others open it
+ * through rank 0's descriptor. Each rank has a counter of meetings that only it writes, and two slots that it
+ * fills in turn, so that it may write the next while others still read the last.
  * Order of use: shared_new on all members; shared_round, shared_slot, shared_meet; shared_free. */
 #include <fcntl.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include <unistd.h>
 #include "plugins/mpi/mpi.h"
 
-/* A slot is as large as the first caches take; with many ranks each one's share would be too small to be worth a meeting. */
+/* A slot is as large as the first caches take; with many ranks each one's share would be too small to be worth a
+ * meeting. */
 enum { LINE = 128, SLOT = 128 << 10, SHARE = 8 << 10, MOST_RANKS = 64 };
 
 struct counter { _Alignas(LINE) atomic_uint_least64_t come; };
@@ -96,8 +97,9 @@ find(const struct address *address)
     int descriptor = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return NULL;
-    bool is_it = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && (uint64_t)status.st_size == address->bytes;
-    struct head *head = is_it ? map(descriptor, address->bytes) : NULL;
+    bool         is_file = fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode);
+    bool         is_it   = is_file && (uint64_t)status.st_size == address->bytes;
+    struct head *head    = is_it ? map(descriptor, address->bytes) : NULL;
     close(descriptor);
     if (head != NULL && memcmp(head->cookie, address->cookie, sizeof head->cookie) != 0) {
         munmap(head, address->bytes);
@@ -128,7 +130,8 @@ shared_new(MPI_Comm comm, int rank, int size)
     if (rank == 0 && address.descriptor >= 0)
         close(address.descriptor);
     if (shared != NULL)
-        *shared = (struct shared){ .head = head, .bytes = bytes, .slot = slot_bytes(size), .rank = rank, .size = size };
+        *shared = (struct shared){ .head = head, .bytes = bytes, .slot = slot_bytes(size),
+                                   .rank = rank, .size = size };
     if (shared != NULL && all)
         return shared;
     if (head != NULL)
@@ -158,7 +161,8 @@ shared_slot(const struct shared *shared, int rank, uint64_t round)
     return (char *)shared->head + head_bytes(shared->size) + ((size_t)rank * 2 + round % 2) * shared->slot;
 }
 
-/* Whoever fills a slot of round k has met all in round k - 1, and they came there when they had done with round k - 2. */
+/* Whoever fills a slot of round k has met all in round k - 1, and they came there when they had done with round k
+ * - 2. */
 uint64_t
 shared_round(struct shared *shared)
 {

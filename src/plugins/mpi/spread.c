@@ -1,4 +1,5 @@
-/* Collectives that move bytes as they are: to and from each other rank at once, but for a broadcast, which goes down a tree. */
+/* Collectives that move bytes as they are: to and from each other rank at once, but for a broadcast, which goes
+ * down a tree. */
 #include <string.h>
 #include "plugins/mpi/mpi.h"
 
@@ -80,7 +81,8 @@ scatter(struct flight *flight, const struct transport_call *call)
     return flight_land(flight);
 }
 
-/* Places are counted from the root. The lowest set bit of a place is the distance to its parent; the farthest child comes first. */
+/* Places are counted from the root. The lowest set bit of a place is the distance to its parent; the farthest
+ * child comes first. */
 static bool
 broadcast(struct flight *flight, const struct transport_call *call)
 {
@@ -112,8 +114,7 @@ barrier(struct flight *flight)
     struct channel *channel = flight->channel;
     int             rank = channel->rank, size = channel->size;
     if (channel->shared != NULL) {
-        struct patience patience = { .channel = channel, .waiter = flight->call->waiter,
-                                     .free_looks = size > channel->mpi->cores ? 4 : 1024 };
+        struct patience patience = patience_new(channel, flight->call->waiter, MEMORY_LOOKS);
         shared_round(channel->shared);
         return shared_meet(channel->shared, &patience);
     }

@@ -1,6 +1,7 @@
-/* The plug-in's table, and who this process is. MPI is started by `place`, once, and ended by `close`. MPI_Finalize waits for all
- * processes, so where a channel was broken it gets a little time only: enough if the others end as well. A process that ends with
- * status 0 without it makes mpirun print a page and answer 1; one that ends with another status may do without. */
+/* The plug-in's table, and who this process is. MPI is started by `place`, once, and ended by `close`.
+ * MPI_Finalize waits for all processes, so where a channel was broken it gets a little time only: enough if the
+ * others end as well. A process that ends with status 0 without it makes mpirun print a page and answer 1; one
+ * that ends with another status may do without. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -34,23 +35,26 @@ find_strange_launcher(struct transport_why *why)
 {
     int tasks = number_of("SLURM_STEP_NUM_TASKS"), size = number_of("PMI_SIZE");
     if (getenv("SLURM_PROCID") != NULL && tasks > 1)
-        snprintf(why->text, sizeof why->text, "srun started %d processes in a way that Open MPI does not understand; use "
-                 "`srun --mpi=pmix`, or Open MPI's mpirun", tasks);
+        snprintf(why->text, sizeof why->text, "srun started %d processes in a way that Open MPI does not understand; "
+                 "use `srun --mpi=pmix`, or Open MPI's mpirun", tasks);
     else if (size > 1)
-        snprintf(why->text, sizeof why->text, "these %d processes were started by MPICH's launcher, with which each would be alone; "
-                 "use Open MPI's mpirun (Debian: mpirun.openmpi)", size);
+        snprintf(why->text, sizeof why->text, "these %d processes were started by MPICH's launcher, with which each "
+                 "would be alone; use Open MPI's mpirun (Debian: mpirun.openmpi)", size);
 }
 
-/* Where a process may copy out of another's memory by a system call, Open MPI 4.1 writes a message that is longer than its room behind
- * the room; and containers forbid the call, which it then tells in many lines. Without it messages are as fast. */
+/* Open MPI 4.1 writes a message that is longer than its room behind the room, where it moves bytes straight from
+ * one process's memory into another's: between processes of one machine by a system call (which containers forbid,
+ * as it then tells in many lines), over TCP by "put". Without both it is right, and as fast where the network is
+ * the limit. Who sets them has his way. */
 static void
 choose_settings(void)
 {
     (void)setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", false);
+    (void)setenv("OMPI_MCA_btl_tcp_flags", "send,inplace", false);
 }
 
-/* Open MPI's own plug-ins look for its symbols in the whole process. Where this one was opened for itself alone, they would not
- * find them: the library is opened once more, for all. */
+/* Open MPI's own plug-ins look for its symbols in the whole process. Where this one was opened for itself alone,
+ * they would not find them: the library is opened once more, for all. */
 static void
 show_library(void)
 {
@@ -73,7 +77,8 @@ start(struct transport_why *why)
     MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
     if (level >= MPI_THREAD_MULTIPLE)
         return true;
-    snprintf(why->text, sizeof why->text, "this MPI was built without support of threads (MPI_THREAD_MULTIPLE); use one that has it");
+    snprintf(why->text, sizeof why->text,
+             "this MPI was built without support of threads (MPI_THREAD_MULTIPLE); use one that has it");
     return false;
 }
 
@@ -94,8 +99,8 @@ find_place(struct transport_place *place, struct transport_why *why)
     int tasks = number_of("SLURM_STEP_NUM_TASKS");
     if (place->size > 1 || getenv("OMPI_COMM_WORLD_SIZE") != NULL || tasks <= 1)
         return true;
-    snprintf(why->text, sizeof why->text, "srun started %d processes, and Open MPI sees one; use `srun --mpi=pmix`, or Open MPI's mpirun",
-             tasks);
+    snprintf(why->text, sizeof why->text,
+             "srun started %d processes, and Open MPI sees one; use `srun --mpi=pmix`, or Open MPI's mpirun", tasks);
     return false;
 }
 
@@ -130,14 +135,15 @@ mpi_open(const struct transport_options *options, struct transport_why *why)
     MPI_Initialized(&is_up);
     MPI_Finalized(&is_over);
     if (!is_up || is_over) {
-        snprintf(why->text, sizeof why->text, "no MPI launcher started this process; use Open MPI's mpirun (Debian: mpirun.openmpi)");
+        snprintf(why->text, sizeof why->text,
+                 "no MPI launcher started this process; use Open MPI's mpirun (Debian: mpirun.openmpi)");
         return NULL;
     }
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     if (rank != options->rank || size != options->size) {
-        snprintf(why->text, sizeof why->text, "this process is rank %d of %d, and for MPI rank %d of %d", options->rank, options->size,
-                 rank, size);
+        snprintf(why->text, sizeof why->text, "this process is rank %d of %d, and for MPI rank %d of %d", options->rank,
+                 options->size, rank, size);
         return NULL;
     }
     struct mpi *mpi = calloc(1, sizeof *mpi);
@@ -214,14 +220,16 @@ mpi_run(void *data, const struct transport_call *call, struct transport_why *why
     return fine;
 }
 
-#define TEXT_OF(number)  TEXT_OF_(number)
-#define TEXT_OF_(number) #number
+/* Numbers of one digit, in this library's case. */
+static const char version[] = {
+    'O', 'p', 'e', 'n', ' ', 'M', 'P', 'I', ' ', '0' + OMPI_MAJOR_VERSION, '.', '0' + OMPI_MINOR_VERSION, '\0'
+};
 
 extern const struct transport ringside_transport_1;
 __attribute__((visibility("default"))) const struct transport ringside_transport_1 = {
     .abi = TRANSPORT_ABI,
     .name = "mpi",
-    .version = "Open MPI " TEXT_OF(OMPI_MAJOR_VERSION) "." TEXT_OF(OMPI_MINOR_VERSION) "." TEXT_OF(OMPI_RELEASE_VERSION),
+    .version = version,
     .place = mpi_place,
     .tell_all = mpi_tell_all,
     .open = mpi_open,
