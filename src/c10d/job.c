@@ -277,8 +277,9 @@ job_leave(struct task *me, struct job *job, const struct error *error)
         snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
         snprintf(end.why, sizeof end.why, "%s", error->message);
     }
-    if (job->watcher != NULL)
-        job_clock_end(me, job);
+    bool answers = error == NULL || (error->kind != E_TIMEOUT && error->kind != E_DIST_NETWORK);
+    if (job->watcher != NULL && answers)
+        job_clock_end(me, job); /* whom nobody answers measures nothing */
     job_fill_groups(job, &end);
     if (end.how == JOB_RETURNED)
         atomic_store(&job->page->failed_ns, 0); /* what ranks of its spawns failed with, the lesson has caught */

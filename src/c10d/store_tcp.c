@@ -308,16 +308,16 @@ tcp_ask(struct task *me, struct store *store, const struct store_request *reques
 /* ---- connecting ---- */
 
 static int
-try_address(struct task *me, struct tcp_store *tcp, const struct address *address)
+try_address(struct task *me, struct tcp_store *tcp, const struct address *address, bool was_there)
 {
-    enum { ATTEMPT_MS = 5000 };
+    enum { ATTEMPT_MS = 5000, AGAIN_MS = 1000 };
     int fd = socket(address->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
         no_descriptor(me, tcp);
     if (fd < 0)
         return -1;
     int     on = 1, error = 0;
-    int64_t until = now_ms() + ATTEMPT_MS;
+    int64_t until = now_ms() + (was_there ? AGAIN_MS : ATTEMPT_MS);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     struct pollfd ready = { .fd = fd, .events = POLLOUT };
     socklen_t     size  = sizeof error;
@@ -358,7 +358,7 @@ tcp_connect(struct task *me, struct tcp_store *tcp, bool was_there)
     for (;;) {
         int count = find_addresses(tcp, addresses);
         for (int i = 0; i < count && !task_failed(me); i++)
-            if ((tcp->fd = try_address(me, tcp, &addresses[i])) >= 0)
+            if ((tcp->fd = try_address(me, tcp, &addresses[i], was_there)) >= 0)
                 return say_hello(me, tcp);
         if (task_failed(me))
             return false;
