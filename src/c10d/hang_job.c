@@ -42,7 +42,7 @@ note_silent(const struct world *world, struct flight *flight)
 {
     for (int rank = 0; rank < flight->rank_count; rank++)
         if (flight->ranks[rank].now == FLIGHT_ABSENT && !world_rank_has_ended(world, rank))
-            flight->ranks[rank].detail = "stopped, or cut off";
+            flight->ranks[rank].detail = "not started, stopped, or cut off";
 }
 
 /* What the others say of themselves, beside what is known here. */

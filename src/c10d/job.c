@@ -122,7 +122,8 @@ claim_place(struct task *me, struct job *job)
                                      (void *)job);
     if (!store_compare_set(me, job->store, key, pair, &now))
         return false;
-    return (now.count == pair[1].count && memcmp(now.bytes, mine, now.count) == 0) ||
+    job->is_claimed = now.count == pair[1].count && memcmp(now.bytes, mine, now.count) == 0;
+    return job->is_claimed ||
            failed(me, E_VALUE, "rank %d of the job at %s:%d is there already: two jobs use one address, or two "
                   "processes have RANK=%d", job->options.rank, job->host, job->options.port, job->options.rank);
 }
@@ -152,17 +153,39 @@ open_store(struct task *me, struct job *job)
     return job->store != NULL && claim_place(me, job) && agree_on_size(me, job);
 }
 
+/* To those that wait for this process, which does not come. */
+static void
+say_refused(struct task *me, struct job *job, const struct error *error)
+{
+    struct job_end end = { .world = -1, .how = JOB_THREW, .line = error->lesson_line };
+    snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
+    snprintf(end.why, sizeof end.why, "%s", error->message);
+    job_say_end(me, job, &end);
+}
+
+/* What to look after, in the words of who starts processes. */
+static const char *
+advice(const struct job *job)
+{
+    if (job->options.is_hosted)
+        return "the launcher of the first machine serves the job's store";
+    return job->options.rank > 0 ? "rank 0 serves the job's store"
+                                 : "rank 0 serves the job's store: another does so there, or MASTER_ADDR and MASTER_PORT "
+                                   "are wrong";
+}
+
 /* The error stays in me, with who serves the store: whoever has begun to look for this process learns that it is not there. */
 static void
 give_up(struct task *me, struct job *job)
 {
     struct error error = me->error;
+    if (job->is_claimed)
+        say_refused(me, job, &error);
     job_watch_end(me, job);
     job_close(job);
     task_clear_error(me);
-    if (error.kind == E_DIST_NETWORK && (job->options.rank > 0 || job->options.is_hosted))
-        failed(me, E_DIST_NETWORK, "%s; %s serves the job's store", error.message,
-               job->options.is_hosted ? "the launcher of the first machine" : "rank 0");
+    if (error.kind == E_DIST_NETWORK)
+        failed(me, E_DIST_NETWORK, "%s; %s", error.message, advice(job));
     else
         task_take_error(me, &error);
 }

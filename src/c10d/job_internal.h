@@ -36,6 +36,7 @@ struct job {
     uint64_t                next_look, stood; /* job_stand.c's: when it looks again, and what it saw the last time */
     struct job_end          of_host;     /* rank 0's page as it was last seen: where it serves the store, nobody else can say it */
     bool                    is_lost;     /* the store is gone */
+    bool                    is_claimed;  /* this process has its rank's place */
 };
 
 bool job_watch_start(struct task *me, struct job *job);

@@ -335,8 +335,9 @@ static bool
 say_hello(struct task *me, struct tcp_store *tcp)
 {
     enum { HELLO_MS = 10000 };
-    char    hello[WIRE_HELLO], answer[WIRE_HELLO];
-    int64_t until = now_ms() + HELLO_MS;
+    char     hello[WIRE_HELLO], answer[WIRE_HELLO];
+    uint64_t limit = store_timeout_ps(&tcp->store) / MS_PS;
+    int64_t  until = now_ms() + (limit < HELLO_MS ? (int64_t)limit : HELLO_MS);
     wire_hello(hello);
     if (!send_bytes(me, tcp, hello, WIRE_HELLO, until) || !read_bytes(me, tcp, answer, WIRE_HELLO, until))
         return false;
@@ -364,6 +365,8 @@ tcp_connect(struct task *me, struct tcp_store *tcp, bool was_there)
             return false;
         if (was_there)
             return failed(me, E_DIST_NETWORK, "the store's server at %s:%d is gone", tcp->host, tcp->port);
+        if (sched_now(me) - begin >= limit && count == 0)
+            return failed(me, E_DIST_NETWORK, "no host is known as '%s'", tcp->host);
         if (sched_now(me) - begin >= limit)
             return failed(me, E_DIST_NETWORK, "no store's server has answered at %s:%d within %g s", tcp->host,
                           tcp->port, (double)limit / 1e12);
