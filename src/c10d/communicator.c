@@ -303,8 +303,8 @@ communicator_say_lost(struct task *me, const struct communicator *communicator)
     int                 lost = -1;
     for (int i = 0; i < communicator->size; i++)
         lost = worse_end(world, lost, communicator->ranks[i]);
-    struct wait_reason in_vain = { .what = communicator->what, .sequence = communicator->call, .group = -1, .peer = lost,
-                                   .since = sched_now(me) };
+    struct wait_reason in_vain = { .what = communicator->what, .sequence = communicator->call, .group = -1,
+                                   .peer = lost, .since = sched_now(me) };
     print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
     return hang_in_vain(me, communicator->world, &in_vain,
                         "rank %d waits in %s of ranks %s (line %" PRIu32 "), but rank %d %s before all were connected",

@@ -169,12 +169,13 @@ advice(const struct job *job)
 {
     if (job->options.is_hosted)
         return "the launcher of the first machine serves the job's store";
-    return job->options.rank > 0 ? "rank 0 serves the job's store"
-                                 : "rank 0 serves the job's store: another does so there, or MASTER_ADDR and MASTER_PORT "
-                                   "are wrong";
+    if (job->options.rank > 0)
+        return "rank 0 serves the job's store";
+    return "rank 0 serves the job's store: another does so there, or MASTER_ADDR and MASTER_PORT are wrong";
 }
 
-/* The error stays in me, with who serves the store: whoever has begun to look for this process learns that it is not there. */
+/* The error stays in me, with who serves the store: whoever has begun to look for this process learns that it is not
+ * there. */
 static void
 give_up(struct task *me, struct job *job)
 {

@@ -86,7 +86,8 @@ first_has_gone(struct task *me, struct job *job)
     return gone;
 }
 
-/* Rank 0's; it may take a moment to come, or have ended before it came: then there is none, and who waits for it says why. */
+/* Rank 0's; it may take a moment to come, or have ended before it came: then there is none, and who waits for it says
+ * why. */
 static bool
 read_first(struct task *me, struct job *job, const char *key, struct own_clock *first)
 {

@@ -110,7 +110,8 @@ job_has_lost(struct task *me, struct job *job, const int *ranks, int count)
     monitor_enter(me, &job->monitor);
     for (size_t i = 0; i < job->end_count && !lost; i++)
         for (int k = 0; k < count; k++)
-            lost = lost || (ranks[k] == job->ends[i].rank && job->ends[i].world < 0 && job->ends[i].how != JOB_RETURNED);
+            lost = lost || (ranks[k] == job->ends[i].rank && job->ends[i].world < 0 &&
+                            job->ends[i].how != JOB_RETURNED);
     monitor_leave(me, &job->monitor);
     return lost;
 }

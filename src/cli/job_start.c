@@ -222,8 +222,8 @@ ask_launcher(const struct transport *transport, struct job_options *job, struct 
 
 /* ---- the job ---- */
 
-/* What a plug-in starts (MPI's own threads) must leave signals to whoever watches the run: mpirun's SIGTERM would end the
- * process before it has said why. */
+/* What a plug-in starts (MPI's own threads) must leave signals to whoever watches the run: mpirun's SIGTERM would end
+ * the process before it has said why. */
 static void
 keep_signals(sigset_t *before)
 {
