@@ -169,12 +169,13 @@ note_come(struct communicator *communicator, int rank)
     atomic_store(&communicator->missing, communicator->come == communicator->expected ? -1 : missing);
 }
 
-/* Equal in all processes of a job, whatever else each of them has made: the parent's, and which call of it; or the
- * members, and how many of these there were before. Never 0. */
+/* Equal in all processes of a job, whatever else each of them has made, and of no other group: the parent's or the
+ * world's, and which call of it; or the members, and how many of these there were before. Never 0. */
 static uint64_t
-local_id(const struct communicator *communicator)
+id_in_job(const struct communicator *communicator)
 {
-    uint64_t words[4] = { communicator->parent != NULL ? communicator->parent->id : 0,
+    uint64_t above    = communicator->world->job != NULL ? (uint64_t)communicator->world->in_job.number : 0;
+    uint64_t words[4] = { communicator->parent != NULL ? communicator->parent->id : above,
                           (uint64_t)communicator->generation, (uint64_t)(int64_t)communicator->call, 0 };
     if (communicator->call < 0) {
         words[2] = hash_bytes(1, communicator->ranks, (size_t)communicator->size * sizeof *communicator->ranks);
@@ -207,7 +208,7 @@ enter(struct task *me, struct process_group *parent, const struct group_options 
     parent->calls += call >= 0;
     note_come(communicator, rank);
     if (communicator->id == 0)
-        communicator->id = local_id(communicator);
+        communicator->id = id_in_job(communicator);
     return communicator;
 }
 
@@ -237,7 +238,7 @@ communicator_default(struct task *me, struct world *world, int generation)
         at->generation = generation;
         at->what       = "init_process_group";
         at->call       = 0;
-        at->id         = local_id(at);
+        at->id         = id_in_job(at);
         atomic_store(&at->missing, 0);
         if (world->here >= 0)
             note_come(at, world->here);

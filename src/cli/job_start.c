@@ -53,7 +53,9 @@ is_wanted(const struct run_options *options)
 static const char *
 cause_of(const struct run_options *options)
 {
-    return options->backend == NULL ? "RANK and WORLD_SIZE set" : is_backend(options, "mpi") ? "--backend mpi" : "--backend gloo";
+    if (options->backend == NULL)
+        return "RANK and WORLD_SIZE set";
+    return is_backend(options, "mpi") ? "--backend mpi" : "--backend gloo";
 }
 
 static int
@@ -65,8 +67,8 @@ refuse_name(const char *command, const char *name)
     const char *meant = nearest(name, names, countof(names), sizeof names[0]);
     if (meant != NULL)
         return message(STATUS_USAGE, "%s: no --backend %s; did you mean %s?", command, name, meant);
-    return message(STATUS_USAGE, "%s: built without --backend %s, there are local, gloo and mpi; 'ringside devices' says "
-                   "what is missing", command, name);
+    return message(STATUS_USAGE, "%s: built without --backend %s, there are local, gloo and mpi; 'ringside devices' "
+                   "says what is missing", command, name);
 }
 
 /* What `launch` starts are processes that meet by Gloo. */
@@ -99,9 +101,10 @@ job_start_settle(const char *command, enum option_scope scope, struct run_option
     if (options->check_ranks)
         return message(STATUS_USAGE, "%s: --check-ranks compares replicas within one process, but with %s ranks are "
                        "processes", command, cause_of(options));
+    const char *lesson = options->lesson != NULL ? options->lesson : "LESSON";
     if (is_backend(options, "gloo") && getenv("RANK") == NULL && getenv("WORLD_SIZE") == NULL)
-        return message(STATUS_USAGE, "%s: --backend gloo is for ranks that are processes, and something has to start them: "
-                       "ringside launch --nproc 2 %s", command, options->lesson != NULL ? options->lesson : "LESSON");
+        return message(STATUS_USAGE, "%s: --backend gloo is for ranks that are processes, and something has to start "
+                       "them: ringside launch --nproc 2 %s", command, lesson);
     options->executor = EXECUTOR_FREE;
     return -1;
 }
@@ -273,7 +276,8 @@ job_start(const struct run_options *options, struct job_start *out)
     return status;
 }
 
-/* `ringside launch` gives each process a file of its own. Where no folder can be made the others do without this trace. */
+/* `ringside launch` gives each process a file of its own. Where no folder can be made the others do without this
+ * trace. */
 const char *
 job_trace_path(const struct run_options *options, const struct job *job, struct runtime_folder *folder,
                char room[PATH_MAX])

@@ -317,11 +317,11 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
 
 /* The command line that is read; `status` is what to exit with once a word was refused. */
 struct option_words {
-    const char *command;
-    enum option_scope scope;
+    const char        *command;
+    enum option_scope  scope;
     struct run_options *out;
-    int status;
-    bool has_executor;
+    int                status;
+    bool               has_executor;
 };
 
 /* Words of launch that are for each process's `run`: those that `run` knows too. */

@@ -287,7 +287,8 @@ tell_error(const struct lesson_run *run, const struct error *error)
     char           who[24]  = "";
     struct failure failure  = { run->options->lesson, error->lesson_line,
                                 error->kind == E_SCRIPT ? "" : error_name(error->kind), who, error->message };
-    if (run->job != NULL && lesson_is_rank(run->lesson) && !error_is_of_hang(error)) /* that one names all it is about */
+    bool names_all = error_is_of_hang(error);
+    if (run->job != NULL && lesson_is_rank(run->lesson) && !names_all)
         snprintf(who, sizeof who, "rank %d: ", job_rank(run->job));
     if (run->options->report != NULL && run->options->report->endless > 0)
         return; /* told with the report */

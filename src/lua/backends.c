@@ -64,8 +64,8 @@ static void
 refuse_backend(lua_State *L, const char *lower, const char *here)
 {
     if (strcmp(here, backend_local.name) != 0)
-        raise_error(L, "RuntimeError", "the ranks of this job have the back-end '%s', not '%s': write '%s', or leave it "
-                    "out", here, lower, here);
+        raise_error(L, "RuntimeError", "the ranks of this job have the back-end '%s', not '%s': write '%s', or leave "
+                    "it out", here, lower, here);
     if (is_built(lower))
         raise_error(L, "RuntimeError", "the back-end '%s' is for ranks that are processes: %s; here, write '%s', or "
                     "leave it out", lower, strcmp(lower, "mpi") == 0 ? "mpirun -n 2 ringside run --backend mpi LESSON"

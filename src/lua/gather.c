@@ -1,5 +1,6 @@
-/* The checks of processes that are ranks as a whole, as under torchrun: at the end they go to the first, which prints them.
- * The lesson's own script fails the same way in all processes, as a rule: then the first alone tells it.
+/* The checks of processes that are ranks as a whole, as under torchrun: at the end they go to the first, which
+ * prints them. The lesson's own script fails the same way in all processes, as a rule: then the first alone tells
+ * it.
  *
  * Interface: lesson_gather, lesson_compare_error. */
 #include <stdio.h>
@@ -52,6 +53,8 @@ lesson_gather(struct task *me, struct lesson *lesson, bool completed)
         return;
     task_clear_error(me);
     share   = share_new(me, job);
+    if (share != NULL)
+        share->met = true;
     bool ok = share != NULL && (job_rank(job) > 0 ? send_checks(me, lesson, share)
                                                   : take_checks(me, lesson, share, completed));
     scope_release(me, mark);

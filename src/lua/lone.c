@@ -1,6 +1,6 @@
-/* A world of the lesson's own script: alone it is the only rank, so that a program written for ranks runs without them; its
- * collectives go the same way as everybody's. As a PyTorch process with RANK=0 and WORLD_SIZE=1. In a job of several processes
- * the scripts of all of them are its ranks, as under torchrun.
+/* A world of the lesson's own script: alone it is the only rank, so that a program written for ranks runs without
+ * them; its collectives go the same way as everybody's. As a PyTorch process with RANK=0 and WORLD_SIZE=1. In a job
+ * of several processes the scripts of all of them are its ranks, as under torchrun.
  *
  * Interface: lone_rank_new in init_process_group, lone_rank_free when the script ends. */
 #include <stdio.h>

@@ -1,8 +1,8 @@
-/* Bytes that the processes of a job tell each other, and the waits for them. What is told is of the lesson, not of the ranks: no
- * event tells of it, so that a trace has what it has without a job.
+/* Bytes that the processes of a job tell each other, and the waits for them. What is told is of the lesson, not of
+ * the ranks: no event tells of it, so that a trace has what it has without a job.
  *
- * Interface in order of use: share_job, share_new, share_of, share_put, share_take, share_look, share_meet, share_ended,
- * share_forget, share_free. */
+ * Interface in order of use: share_job, share_new, share_of, share_put, share_take, share_look, share_meet,
+ * share_ended, share_forget, share_free. */
 #include "lua/share.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,41 +97,53 @@ share_ended(struct task *me, const struct share *share, int rank)
     return NULL;
 }
 
+/* A process that has never joined cannot be told from one that was never started. */
+static bool
+is_late(struct task *me, const struct share *share, int from, uint64_t since)
+{
+    uint64_t limit = sched_timeout(me->sched) < STORE_USUAL_PS ? sched_timeout(me->sched) : STORE_USUAL_PS;
+    if (share->met || sched_now(me) - since < limit)
+        return false;
+    failed(me, E_DIST_STORE, "waited %g s for rank %d of this job of %d processes, which has not come",
+           (double)limit / 1e12, from, job_size(share->job));
+    return true;
+}
+
 /* Who has ended may have said it before: so the look comes after the question who has ended. */
 enum share_got
 share_take(struct task *me, const struct share *share, int from, const char *key, struct store_text *out)
 {
     struct wait_reason reason = { .what = "the job", .sequence = -1, .peer = from, .join = true, .detail = key };
-    for (;;) {
+    for (uint64_t since = sched_now(me);;) {
         bool           ended = share_ended(me, share, from) != NULL, there = false;
         enum share_got got   = share_look(me, share, key, out);
         if (got != SHARE_GONE || ended)
             return got;
         if (!store_check_within(me, share->store, key, PATIENCE_MS, &there) ||
-            (!there && !sched_poll(me, 0, &reason)))
+            (!there && (is_late(me, share, from, since) || !sched_poll(me, 0, &reason))))
             return SHARE_FAILED;
     }
 }
 
 /* Each tells the first that it has come; the first tells all that all have. */
 bool
-share_meet(struct task *me, const struct share *share, const char *key)
+share_meet(struct task *me, struct share *share, const char *key)
 {
     struct str        nothing = { 0 };
     struct store_text text;
     char              come[STORE_KEY_BYTES];
     int               own = job_rank(share->job), size = job_size(share->job);
-    bool              ok  = true;
     snprintf(come, sizeof come, "%.200s/%d", key, own);
-    if (own > 0)
-        return share_put(me, share, come, &nothing) && share_take(me, share, 0, key, &text) != SHARE_FAILED;
-    for (int rank = 1; ok && rank < size; rank++) {
+    bool ok = own == 0 || (share_put(me, share, come, &nothing) &&
+                           share_take(me, share, 0, key, &text) != SHARE_FAILED);
+    for (int rank = 1; ok && own == 0 && rank < size; rank++) {
         snprintf(come, sizeof come, "%.200s/%d", key, rank);
         ok = share_take(me, share, rank, come, &text) != SHARE_FAILED;
         if (ok)
             share_forget(me, share, come);
     }
-    return ok && share_put(me, share, key, &nothing);
+    share->met = share->met || ok;
+    return ok && (own > 0 || share_put(me, share, key, &nothing));
 }
 
 /* ---- as bytes ---- */

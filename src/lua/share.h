@@ -17,6 +17,7 @@ struct share {
     struct job     *job;
     struct store   *store;     /* a connection of its own, since it may wait long */
     struct job_end *ends;      /* room for one of each process */
+    bool            met;       /* all have been there once; before that, who does not come in the store's time never does */
 };
 
 /* The job that this process is one of several of; NULL: it is alone. */
@@ -32,7 +33,7 @@ void share_forget(struct task *me, const struct share *share, const char *key); 
 
 enum share_got { SHARE_FAILED, SHARE_GONE /* process `from` ended without it */, SHARE_TAKEN };
 /* Nobody goes on before all have come that still live. `key` is used once. false: failed. */
-bool share_meet(struct task *me, const struct share *share, const char *key) __attribute__((warn_unused_result));
+bool share_meet(struct task *me, struct share *share, const char *key) __attribute__((warn_unused_result));
 enum share_got share_take(struct task *me, const struct share *share, int from, const char *key, struct store_text *out);
 /* The same without a wait: SHARE_GONE is not there yet. */
 enum share_got share_look(struct task *me, const struct share *share, const char *key, struct store_text *out);

@@ -176,9 +176,9 @@ spawn_new(lua_State *L, struct task *me, int count, bool by_hand)
     struct script *script = script_of(L);
     struct spawn  *spawn  = push_owned(L, sizeof *spawn, "ringside.spawn", spawn_gc);
     *spawn                = (struct spawn){ .count = count, .by_hand = by_hand, .options = script->options,
-                                            .lesson = lesson_of(me), .debug_level = debug_level_here(L),
-                                            .job = share_job(me) };
-    spawn->script            = script;
+                                            .script = script, .debug_level = debug_level_here(L) };
+    spawn->lesson            = lesson_of(me);
+    spawn->job               = share_job(me);
     spawn->number            = script->spawns++;
     spawn->options.catalogue = script->catalogue;
     spawn->options.layers    = script->layers;

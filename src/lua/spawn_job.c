@@ -1,9 +1,9 @@
-/* dist.spawn where several processes run the lesson, as a job: each runs the function of its own rank, or, where there are more
- * ranks than processes, the first runs them all. Then every process tells the others how that went, and what it answered, and
- * the first says what the lesson is told, so that all processes go on the same way.
+/* dist.spawn where several processes run the lesson, as a job: each runs the function of its own rank, or, where
+ * there are more ranks than processes, the first runs them all. Then every process tells the others how that went,
+ * and what it answered, and the first says what the lesson is told, so that all processes go on the same way.
  *
- * In the job's store, K counts the lesson's spawns: "lesson/K/part/P" is what process P has to tell (a `part` below),
- * "lesson/K/outcome" the error that all raise.
+ * In the job's store, K counts the lesson's spawns: "lesson/K/part/P" is what process P has to tell (a `part`
+ * below), "lesson/K/outcome" the error that all raise.
  *
  * Interface: spawn_in_job. */
 #include <limits.h>
@@ -120,7 +120,7 @@ read_part(struct task *me, struct spawn *spawn, int process, const struct store_
     return ok && (spawn->lesson == NULL || lesson_read_checks(me, spawn->lesson, &in));
 }
 
-/* "rank 1 was killed by signal 9 (Killed), in all_reduce #8" */
+/* "rank 1: its process was killed by signal 9 (Killed), in all_reduce #8" */
 static void
 mourn(struct task *me, struct spawn *spawn, const struct share *share, int process)
 {
@@ -130,7 +130,7 @@ mourn(struct task *me, struct spawn *spawn, const struct share *share, int proce
     struct error *error = &spawn->ranks[process].error;
     *error = (struct error){ .kind = E_RUNTIME, .rank = process, .hung = true, .order = UINT_MAX - 1,
                              .function = __func__, .lesson_line = end != NULL ? end->line : 0 };
-    snprintf(error->message, sizeof error->message, "the process of rank %d %s%s%s", process,
+    snprintf(error->message, sizeof error->message, "rank %d: its process %s%s%s", process,
              end != NULL && end->why[0] != '\0' ? end->why : "ended in the middle of it",
              end == NULL || end->call[0] == '\0' ? "" : end->inside ? ", in " : ", after ",
              end != NULL ? end->call : "");
@@ -279,7 +279,7 @@ run_all_ranks(struct task *me, struct spawn *spawn)
 
 /* All processes stand at one place of the lesson: their traces are cut there. */
 static bool
-cut_traces(struct task *me, const struct spawn *spawn, const struct share *share, const char *place)
+cut_traces(struct task *me, const struct spawn *spawn, struct share *share, const char *place)
 {
     char key[KEY];
     trace_job_cut(me, spawn->script);
@@ -288,7 +288,7 @@ cut_traces(struct task *me, const struct spawn *spawn, const struct share *share
 }
 
 static bool
-begin_together(struct task *me, struct spawn *spawn, const struct share *share)
+begin_together(struct task *me, struct spawn *spawn, struct share *share)
 {
     char key[KEY];
     snprintf(key, sizeof key, "lesson/%u/begin", spawn->number);
@@ -298,7 +298,7 @@ begin_together(struct task *me, struct spawn *spawn, const struct share *share)
 
 /* What fails here is told like the failure of a rank, so that the others do not wait for it. */
 static bool
-end_together(struct task *me, struct spawn *spawn, const struct share *share, int world)
+end_together(struct task *me, struct spawn *spawn, struct share *share, int world)
 {
     struct error own = me->error;
     task_clear_error(me);

@@ -1,5 +1,5 @@
-/* What the lesson is told when ranks of a spawn have failed: the error of the one that failed first, and the report of who then
- * waited in vain. As torch.multiprocessing's ProcessRaisedException.
+/* What the lesson is told when ranks of a spawn have failed: the error of the one that failed first, and the report
+ * of who then waited in vain. As torch.multiprocessing's ProcessRaisedException.
  *
  * Interface: spawn_raise_first, spawn_fail_as. */
 #include <limits.h>

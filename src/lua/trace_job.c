@@ -1,7 +1,8 @@
-/* The traces of a job's processes as one, and one answer for all of them. On one host they are read where they lie, while they
- * grow; from other hosts they are sent through the job's store when a spawn has ended.
+/* The traces of a job's processes as one, and one answer for all of them. On one host they are read where they lie,
+ * while they grow; from other hosts they are sent through the job's store when a spawn has ended.
  *
- * Interface in order of use: trace_job_tell, trace_job_cut, trace_job_send, trace_job_whole, trace_job_ask, trace_job_forget. */
+ * Interface in order of use: trace_job_tell, trace_job_cut, trace_job_send, trace_job_whole, trace_job_ask,
+ * trace_job_forget. */
 #include "lua/trace_job.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -218,8 +219,8 @@ say_missing(struct task *me, struct job_traces *traces, int process)
     if (traces->missing[process] || lesson_of(me) == NULL)
         return;
     traces->missing[process] = true;
-    snprintf(text, sizeof text, "rs.trace does not see rank %d: its trace cannot be read from here, or is larger than 64 MiB",
-             process);
+    snprintf(text, sizeof text, "rs.trace does not see rank %d: its trace cannot be read from here, or is larger than "
+             "64 MiB", process);
     lesson_note(lesson_of(me), -1, "note", text);
 }
 

@@ -17,7 +17,7 @@ refused('--executor foo',    ringside('run', '--executor', 'foo', $six), 2, qr/'
 refused('--limit-seconds 0', ringside('run', '--limit-seconds', '0', $six), 2, qr/--limit-seconds: .*more than 0/);
 refused('--seed -1',         ringside('run', '--seed', '-1', $six), 2, qr/'-1' is no N for --seed: .*whole number from 0/);
 refused('--timeout nan',     ringside('run', '--timeout', 'nan', $six), 2, qr/--timeout: .*more than 0 and at most/);
-refused('--backend foo',     ringside('run', '--backend', 'foo', $six), 2, qr/built without --backend foo, there is local/);
+refused('--backend foo',     ringside('run', '--backend', 'foo', $six), 2, qr/no --backend foo; did you mean gloo\?/);
 refused('--device foo',      ringside('step', '--device', 'foo', $six), 2, qr/built without --device foo, there is cpu/);
 refused('bench --case nope', ringside('bench', '--case', 'nope'), 2,
     qr/no case 'nope': trace_cost has .*mlp64.*train_step has .*lstm32x32.*switch has .*tasks-512/);

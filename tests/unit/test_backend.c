@@ -6,7 +6,7 @@
 /* A back-end that moves nothing and counts what it is asked. */
 struct counting {
     struct group_backend table;      /* first: open knows itself by it */
-    int      opened, closed, connected, disconnected, woken, accepted, reduced, posted, moved, withdrawn;
+    int      opened, closed, connected, met, disconnected, woken, accepted, reduced, posted, moved, withdrawn;
     uint64_t ahead_ps;               /* a barrier ends so long after it was begun */
     bool     fails, fails_apart;     /* at once; or rank 0 in its second and, later, rank 1 in its first */
 };
@@ -41,6 +41,14 @@ counting_connect(struct task *me, void *transport, const int *ranks, int size)
     struct counting *counting = transport;
     counting->connected += size;
     return ranks[size - 1] == size - 1 ? transport : failed_null(me, E_VALUE, "the ranks are not those of the world");
+}
+
+static bool
+counting_meet(struct task *me, void *channel, const struct group_meeting *meeting)
+{
+    (void)me;
+    ((struct counting *)channel)->met += meeting->rank >= 0 && meeting->store == NULL;
+    return true;
 }
 
 static void
@@ -127,6 +135,7 @@ static const struct group_backend counting_backend = {
     .close      = counting_close,
     .wake       = counting_wake,
     .connect    = counting_connect,
+    .meet       = counting_meet,
     .disconnect = counting_disconnect,
     .accepts    = counting_accepts,
     .all_reduce = counting_all_reduce,
@@ -176,6 +185,7 @@ a_group_calls_what_stands_in_its_back_ends_table(void **state)
     assert_int_equal(counting.reduced, 2);
     assert_int_equal(counting.woken, 1);     /* the rank's end */
     assert_int_equal(counting.connected, counting.opened);
+    assert_int_equal(counting.met, counting.opened);
     assert_int_equal(counting.disconnected, 1);
     assert_int_equal(counting.closed, 1);
     assert_int_equal(count_events(&ranks, "c10d.issue"), 2);
