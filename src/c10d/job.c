@@ -39,6 +39,7 @@ job_free(struct job *job)
 {
     if (job == NULL)
         return;
+    job_pages_end(job);
     job_page_close(job);
     job_free_ends(job);
     monitor_destroy(&job->monitor);
@@ -232,9 +233,11 @@ note_failure(struct job *job, const struct job_end *end)
     struct job_page *page = job->page;
     if (end->how != JOB_THREW || atomic_load(&page->failed_ns) != 0)
         return;
+    pthread_mutex_lock(&job->page_mutex);
     page->failed_line = end->line;
     snprintf(page->failed_kind, sizeof page->failed_kind, "%s", end->kind);
     snprintf(page->why, sizeof page->why, "%s", end->why);
+    pthread_mutex_unlock(&job->page_mutex);
     atomic_store(&page->failed_ns, (uint_least64_t)end->ns);
 }
 

@@ -30,13 +30,29 @@ map_page(struct job *job, const char *text, char *why, size_t why_size)
     return true;
 }
 
+/* Other processes of this host may look into it; where that cannot be, it is this one's alone. */
+static bool
+make_page(struct job *job)
+{
+    int   fd   = memfd_create("ringside-page", MFD_CLOEXEC);
+    void *page = fd >= 0 && ftruncate(fd, JOB_PAGE_BYTES) == 0
+                     ? mmap(NULL, JOB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    job->page_is_shared = page != MAP_FAILED;
+    job->page           = job->page_is_shared ? page : calloc(1, JOB_PAGE_BYTES);
+    job->page_fd        = job->page_is_shared ? fd : -1;
+    if (!job->page_is_shared && fd >= 0)
+        close(fd);
+    return job->page != NULL;
+}
+
 bool
 job_page_open(struct job *job, char *why, size_t why_size)
 {
     const char *shared = getenv(JOB_PAGE_VARIABLE);
+    job->page_fd = -1;
     if (shared != NULL && !map_page(job, shared, why, why_size))
         return false;
-    if (shared == NULL && (job->page = calloc(1, JOB_PAGE_BYTES)) == NULL) {
+    if (shared == NULL && !make_page(job)) {
         snprintf(why, why_size, "out of memory");
         return false;
     }
@@ -51,6 +67,8 @@ job_page_close(struct job *job)
     if (job->page == NULL)
         return;
     pthread_mutex_destroy(&job->page_mutex);
+    if (job->page_fd >= 0)
+        close(job->page_fd);
     if (job->page_is_shared)
         munmap(job->page, JOB_PAGE_BYTES);
     else
@@ -79,7 +97,8 @@ job_note_call(struct job *job, const struct job_call *call)
     struct job_page *page = job->page;
     pthread_mutex_lock(&job->page_mutex);
     unsigned turn = atomic_load_explicit(&page->turn, memory_order_relaxed);
-    atomic_store_explicit(&page->turn, turn + 1, memory_order_release);
+    atomic_store_explicit(&page->turn, turn + 1, memory_order_relaxed);
+    atomic_thread_fence(memory_order_release); /* before what follows */
     if (call->id != 0) {
         struct job_page_group *group = group_on_page(page, call->id);
         group->issued = call->issued;
@@ -98,10 +117,19 @@ job_note_call(struct job *job, const struct job_call *call)
 }
 
 void
+job_page_own(const struct job *job, struct job_page *out)
+{
+    pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&job->page_mutex;
+    pthread_mutex_lock(mutex);
+    job_page_read(job->page, out);
+    pthread_mutex_unlock(mutex);
+}
+
+void
 job_fill_groups(const struct job *job, struct job_end *end)
 {
     struct job_page page;
-    job_page_read(job->page, &page);
+    job_page_own(job, &page);
     end->group_count = page.group_count;
     end->inside      = page.inside;
     memcpy(end->groups, page.groups, sizeof end->groups);

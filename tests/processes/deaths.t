@@ -58,7 +58,7 @@ sub by_mpi {
     my ($world, $victim, $moment) = @_;
     my $alone = grep { $moment eq $_ } qw(before init destroy);
     my @told  = qr/process rank $victim with PID \d+ on node \S+ exited on signal 9/;
-    push @told, qr/cause: killed: rank $victim ended without a word/ unless $alone;
+    push @told, qr/cause: killed: rank $victim ended without a word(?: $place{$moment}| after init_process_group)?\n/ unless $alone;
     return sub {
         return [ begin({}, mpirun($world), program(), qw(run --backend mpi --trust --timeout 60), $lesson, '--', $moment, $victim, 'kill'),
             sub { has_all("mpirun: rank $victim of $world is killed $words{$moment}", $_[0], 137, @told) } ];
