@@ -41,7 +41,7 @@ struct job {
     unsigned                page_turn;   /* of the page as the own will has it */
     uint64_t                next_look, stood; /* job_stand.c's: when it looks again, and what it saw the last time */
     struct job_end          of_host;     /* rank 0's page as it was last seen: where it serves the store, nobody else can say it */
-    bool                    is_lost;     /* the store is gone */
+    atomic_bool             is_lost;     /* the store is gone */
     bool                    is_claimed;  /* this process has its rank's place */
 };
 
