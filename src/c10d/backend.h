@@ -155,6 +155,7 @@ bool work_has_lost_members(const struct work *work);         /* one has ended, t
 bool work_say_ended(struct task *me, const struct work *work);      /* that this is why it does not end; answers false */
 bool work_say_difference(struct task *me, const struct work *work); /* whether ranks call differently; records it then */
 bool communicator_is_lost(const struct communicator *communicator);   /* a member has ended */
+bool communicator_say_lost(struct task *me, const struct communicator *communicator);
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
 bool     group_rank_was_killed(const struct process_group *group, int rank); /* that is why; -1: no */
 /* It will post nothing more with that tag: it has ended, or its part of the collective is over. */

@@ -251,6 +251,15 @@ communicator_default(struct task *me, struct world *world, int generation)
 
 /* ---- met ---- */
 
+/* Which of two ranks has ended, -1: none: one that was killed before one that threw, which may follow from it. */
+static int
+worse_end(const struct world *world, int before, int rank)
+{
+    if (!world_rank_has_ended(world, rank))
+        return before;
+    return before < 0 || (world_rank_was_killed(world, rank) && !world_rank_was_killed(world, before)) ? rank : before;
+}
+
 /* A rank that has ended without coming; -1: none. */
 static int
 lost_caller(const struct communicator *communicator)
@@ -258,10 +267,11 @@ lost_caller(const struct communicator *communicator)
     const struct world *world = communicator->world;
     if (atomic_load(&world->ended_count) == 0)
         return -1;
+    int lost = -1;
     for (int rank = 0; rank < world->size; rank++)
-        if (!communicator->here[rank] && world_rank_has_ended(world, rank) && must_come(communicator, rank))
-            return rank;
-    return -1;
+        if (!communicator->here[rank] && must_come(communicator, rank))
+            lost = worse_end(world, lost, rank);
+    return lost;
 }
 
 static bool
@@ -285,6 +295,23 @@ meeting_lost(struct task *me, const struct communicator *communicator, const str
                         all ? ", members or not, unless use_local_synchronization is true" : "");
 }
 
+/* All have called it; one ended before everybody was connected. */
+bool
+communicator_say_lost(struct task *me, const struct communicator *communicator)
+{
+    const struct world *world = communicator->world;
+    char                ranks[200];
+    int                 lost = -1;
+    for (int i = 0; i < communicator->size; i++)
+        lost = worse_end(world, lost, communicator->ranks[i]);
+    struct wait_reason in_vain = { .what = communicator->what, .sequence = communicator->call, .group = -1,
+                                   .peer = lost, .since = sched_now(me) };
+    print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
+    return hang_in_vain(me, communicator->world, &in_vain,
+                        "rank %d waits in %s of ranks %s (line %" PRIu32 "), but rank %d %s before all were connected",
+                        me->rank, communicator->what, ranks, me->line, lost, world_rank_fate(world, lost));
+}
+
 /* The wait itself says so: one more turn of it, behind its limit. */
 static bool
 meeting_late(struct task *me, struct world *world, const struct wait_reason *reason)
@@ -305,6 +332,9 @@ communicator_is_lost(const struct communicator *communicator)
             return true;
     return false;
 }
+
+enum { LOOKS = 50 };
+#define LOOK_PS UINT64_C(100000000)   /* 0.1 ms more from look to look */
 
 /* ---- met through the store of a job: each says what it calls it for, and reads what the others do ---- */
 
@@ -367,6 +397,23 @@ read_comers(struct task *me, struct communicator *communicator, const char *mine
     return true;
 }
 
+/* The store goes with the process that serves it: then that one is why, as the job learns in a moment. */
+static bool
+store_has_failed(struct task *me, const struct communicator *communicator)
+{
+    const uint64_t step_ps = LOOKS * LOOK_PS, most_ps = UINT64_C(2000000000000);
+    struct error   error   = me->error;
+    bool           goes_on = error.kind == E_DIST_NETWORK;
+    task_clear_error(me);
+    for (uint64_t waited = 0; goes_on && waited < most_ps && !communicator_is_lost(communicator); waited += step_ps)
+        goes_on = sched_sleep(me, step_ps);
+    if (goes_on && communicator_is_lost(communicator))
+        return communicator_say_lost(me, communicator);
+    if (!task_failed(me))
+        task_take_error(me, &error);
+    return false;
+}
+
 static bool
 meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
 {
@@ -380,11 +427,11 @@ meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeo
     print_call(communicator, me->line, mine, sizeof mine);
     struct store_text text = { mine, strlen(mine) };
     if (!store_multi_set(me, world->store, &(const char *){ key }, &text, 1))
-        return false;
-    for (bool there;; ) {
+        return store_has_failed(me, communicator);
+    for (uint64_t looks = 0;; looks++) {
         int lost = lost_caller(communicator);
         if (!read_comers(me, communicator, mine, &missing))
-            return false;
+            return store_has_failed(me, communicator);
         if (missing < 0)
             return true;
         if (world_stands(world))
@@ -392,25 +439,31 @@ meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeo
         if (lost >= 0 && !communicator->here[lost])
             return meeting_lost(me, communicator, &reason, lost);
         reason.peer = missing;
-        key_of(communicator, missing, key, sizeof key);
-        size_t mark = scope_mark(me);
-        bool   ok   = sched_poll(me, 0, &reason) && store_check_within(me, world->store, key, 20, &there);
-        scope_release(me, mark);
-        if (!ok)
+        if (!sched_poll(me, (looks < LOOKS ? looks : LOOKS) * LOOK_PS, &reason))
             return false;
         if (sched_now(me) - begin >= limit)
             return meeting_late(me, world, &reason);
     }
 }
 
+/* On the job's page: what this process is in, as long as it is. */
+static bool
+meet_in_job(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
+{
+    struct job_call call = { .operation = communicator->what, .sequence = -1, .line = me->line, .inside = true };
+    job_note_call(communicator->world->job, &call);
+    bool met    = meet_in_store(me, communicator, timeout_ps);
+    sched_wait_over(me);
+    call.inside = !met;
+    job_note_call(communicator->world->job, &call);
+    return met;
+}
+
 bool
 communicator_meet(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
 {
-    if (communicator->world->job != NULL) {
-        bool all = meet_in_store(me, communicator, timeout_ps);
-        sched_wait_over(me);
-        return all;
-    }
+    if (communicator->world->job != NULL)
+        return meet_in_job(me, communicator, timeout_ps);
     struct world            *world  = communicator->world;
     const struct wait_reason reason = { .what = communicator->what, .sequence = communicator->call, .group = -1,
                                         .peer = -1, .peer_now = &communicator->missing,

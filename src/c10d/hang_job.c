@@ -36,6 +36,15 @@ gathering_take(void *context, int rank, const void *dump, size_t bytes)
     (void)dump_read(&gathering->dumps, "a rank", dump, bytes, rank);
 }
 
+/* Who lives, as far as is known, and says nothing. */
+static void
+note_silent(const struct world *world, struct flight *flight)
+{
+    for (int rank = 0; rank < flight->rank_count; rank++)
+        if (flight->ranks[rank].now == FLIGHT_ABSENT && !world_rank_has_ended(world, rank))
+            flight->ranks[rank].detail = "not started, stopped, or cut off";
+}
+
 /* What the others say of themselves, beside what is known here. */
 static void
 add_others(const struct world *world, struct flight *flight)
@@ -57,8 +66,10 @@ add_others(const struct world *world, struct flight *flight)
     whole.after_ps = flight->after_ps;
     dumps_free(&gathering.dumps);
     str_free(&own);
-    if (settled)
+    if (settled) {
         hang_look_at_ends(world, &whole);
+        note_silent(world, &whole);
+    }
     flight_free(settled ? flight : &whole);
     if (settled)
         *flight = whole;

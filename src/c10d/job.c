@@ -39,6 +39,7 @@ job_free(struct job *job)
 {
     if (job == NULL)
         return;
+    job_pages_end(job);
     job_page_close(job);
     job_free_ends(job);
     monitor_destroy(&job->monitor);
@@ -122,7 +123,8 @@ claim_place(struct task *me, struct job *job)
                                      (void *)job);
     if (!store_compare_set(me, job->store, key, pair, &now))
         return false;
-    return (now.count == pair[1].count && memcmp(now.bytes, mine, now.count) == 0) ||
+    job->is_claimed = now.count == pair[1].count && memcmp(now.bytes, mine, now.count) == 0;
+    return job->is_claimed ||
            failed(me, E_VALUE, "rank %d of the job at %s:%d is there already: two jobs use one address, or two "
                   "processes have RANK=%d", job->options.rank, job->host, job->options.port, job->options.rank);
 }
@@ -152,15 +154,42 @@ open_store(struct task *me, struct job *job)
     return job->store != NULL && claim_place(me, job) && agree_on_size(me, job);
 }
 
-/* The error stays in me: whoever has begun to look for this process learns that it is not there. */
+/* To those that wait for this process, which does not come. */
+static void
+say_refused(struct task *me, struct job *job, const struct error *error)
+{
+    struct job_end end = { .world = -1, .how = JOB_THREW, .line = error->lesson_line };
+    snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
+    snprintf(end.why, sizeof end.why, "%s", error->message);
+    job_say_end(me, job, &end);
+}
+
+/* What to look after, in the words of who starts processes. */
+static const char *
+advice(const struct job *job)
+{
+    if (job->options.is_hosted)
+        return "the launcher of the first machine serves the job's store";
+    if (job->options.rank > 0)
+        return "rank 0 serves the job's store";
+    return "rank 0 serves the job's store: another does so there, or MASTER_ADDR and MASTER_PORT are wrong";
+}
+
+/* The error stays in me, with who serves the store: whoever has begun to look for this process learns that it is not
+ * there. */
 static void
 give_up(struct task *me, struct job *job)
 {
     struct error error = me->error;
+    if (job->is_claimed)
+        say_refused(me, job, &error);
     job_watch_end(me, job);
     job_close(job);
     task_clear_error(me);
-    task_take_error(me, &error);
+    if (error.kind == E_DIST_NETWORK)
+        failed(me, E_DIST_NETWORK, "%s; %s", error.message, advice(job));
+    else
+        task_take_error(me, &error);
 }
 
 bool
@@ -198,18 +227,6 @@ job_transport(struct task *me, struct job *job)
 
 /* ---- left ---- */
 
-static void
-note_failure(struct job *job, const struct job_end *end)
-{
-    struct job_page *page = job->page;
-    if (end->how != JOB_THREW || atomic_load(&page->failed_ns) != 0)
-        return;
-    page->failed_line = end->line;
-    snprintf(page->failed_kind, sizeof page->failed_kind, "%s", end->kind);
-    snprintf(page->why, sizeof page->why, "%s", end->why);
-    atomic_store(&page->failed_ns, (uint_least64_t)end->ns);
-}
-
 static int64_t
 now_ns(void)
 {
@@ -228,7 +245,7 @@ job_say_end(struct task *me, struct job *job, const struct job_end *given)
     end.rank  = job->options.rank;
     end.exact = true;
     end.ns    = now_ns();
-    note_failure(job, &end);
+    job_note_failure(job, &end);
     if (job->store != NULL && !job->is_lost)
         (void)job_post_end(job->host, job->options.port, &end, why,
                            sizeof why); /* who cannot be told knows by himself */
@@ -273,8 +290,9 @@ job_leave(struct task *me, struct job *job, const struct error *error)
         snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
         snprintf(end.why, sizeof end.why, "%s", error->message);
     }
-    if (job->watcher != NULL)
-        job_clock_end(me, job);
+    bool answers = error == NULL || (error->kind != E_TIMEOUT && error->kind != E_DIST_NETWORK);
+    if (job->watcher != NULL && answers)
+        job_clock_end(me, job); /* whom nobody answers measures nothing */
     job_fill_groups(job, &end);
     if (end.how == JOB_RETURNED)
         atomic_store(&job->page->failed_ns, 0); /* what ranks of its spawns failed with, the lesson has caught */

@@ -51,6 +51,9 @@ void          job_close(struct job *job);
 /* Who ended, of world `world` (their processes, too), in the order in which the log has it; answers how many, at most `room`. */
 size_t        job_ends(struct task *me, struct job *job, int world, struct job_end *out, size_t room);
 
+/* Whether one of these ranks' processes has ended otherwise than by returning. */
+bool          job_has_lost(struct task *me, struct job *job, const int *ranks, int count);
+
 /* ---- for the world and its groups ---- */
 
 /* A world, as the job sees it. Its functions are called on the watcher's task, or on whoever adds the world, in the job's
@@ -82,11 +85,12 @@ void job_add_world(struct task *me, struct job *job, struct job_world *world);  
 void job_remove_world(struct task *me, struct job *job, struct job_world *world);
 /* This process's rank of the world has ended; `end` says how. */
 void job_say_end(struct task *me, struct job *job, const struct job_end *end);
-/* What this process is in, for whoever reads its page: a call begins, is over; `id` is its group's. */
+/* What this process is in, for whoever reads its page: a call begins, is over. */
 struct job_call {
-    uint64_t    id;
-    int64_t     issued, over, sequence;
-    const char *operation;
+    uint64_t    id;            /* of its group; 0: it is none that is counted */
+    int64_t     issued, over;  /* collectives of that, by then */
+    const char *operation;     /* "all_reduce"; "recv from rank 1" */
+    int64_t     sequence;      /* -1: it has no number */
     int         group;         /* its number */
     uint32_t    line;
     bool        inside;

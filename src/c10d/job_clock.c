@@ -6,15 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "c10d/job_internal.h"
 #include "c10d/store.h"
 #include "trace/offset.h"
 #include "trace/writer.h"
 
-enum { EXCHANGES = 16, HOST_ID = 64 };
+enum { EXCHANGES = 16 };
 
 /* A process's clock: ns since the start of its run, and where that start lies on its host's clock. */
-struct own_clock { char host[HOST_ID]; int64_t started; struct clock_offset to_server; };
+struct own_clock { char host[JOB_HOST_ID]; int64_t started; struct clock_offset to_server; };
 
 static struct trace_moment
 moment(struct task *me)
@@ -30,18 +31,21 @@ host_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Equal where processes share a clock: the kernel's boot. */
-static void
-read_host(char host[HOST_ID])
+/* Equal where processes share a clock: the kernel's boot and, in a container, the namespace of its clocks. */
+void
+job_read_host(char host[JOB_HOST_ID])
 {
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "r");
-    host[0]    = '\0';
+    FILE *file   = fopen("/proc/sys/kernel/random/boot_id", "r");
+    char  of[24] = "";
+    host[0]      = '\0';
     if (file == NULL)
         return;
-    if (fgets(host, HOST_ID, file) == NULL)
+    if (fgets(host, JOB_HOST_ID, file) == NULL)
         host[0] = '\0';
-    host[strcspn(host, "\n")] = '\0';
     fclose(file);
+    (void)!readlink("/proc/self/ns/time", of, sizeof of - 1);
+    size_t length = strcspn(host, "\n");
+    snprintf(host + length, JOB_HOST_ID - length, "%s", of);
 }
 
 static bool
@@ -56,7 +60,7 @@ measure(struct task *me, struct job *job, struct own_clock *own)
         exchanges[i] = (struct clock_exchange){ sent, there, there, received.ns, received.ticks };
     }
     own->started = host_ns() - moment(me).ns;
-    read_host(own->host);
+    job_read_host(own->host);
     return clock_offset_find(exchanges, EXCHANGES, &own->to_server) ||
            failed(me, E_RUNTIME, "the clock of the job's store at %s:%d cannot be read: time turns back", job->host,
                   job->options.port);
@@ -73,7 +77,17 @@ publish(struct task *me, struct job *job, const struct own_clock *own, const cha
     return store_multi_set(me, job->store, &key, &value, 1);
 }
 
-/* Rank 0's; it may take a moment to come. */
+static bool
+first_has_gone(struct task *me, struct job *job)
+{
+    monitor_enter(me, &job->monitor);
+    bool gone = job_process_ended(job, 0);
+    monitor_leave(me, &job->monitor);
+    return gone;
+}
+
+/* Rank 0's; it may take a moment to come, or have ended before it came: then there is none, and who waits for it says
+ * why. */
 static bool
 read_first(struct task *me, struct job *job, const char *key, struct own_clock *first)
 {
@@ -81,7 +95,7 @@ read_first(struct task *me, struct job *job, const char *key, struct own_clock *
     char              line[200];
     bool              there = false;
     uint64_t          limit = sched_timeout(me->sched), begin = sched_now(me);
-    while (!there && sched_now(me) - begin < limit)
+    while (!there && sched_now(me) - begin < limit && !first_has_gone(me, job))
         if (!store_check_within(me, job->store, key, 50, &there))
             return false;
     if (!there || !store_peek(me, job->store, key, &text, &there) || !there)

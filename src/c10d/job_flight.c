@@ -12,7 +12,7 @@
 #include "c10d/store_plain.h"
 #include "c10d/store_table.h"
 
-enum { PATIENCE_MS = 500, TURN_MS = 5 };
+enum { PATIENCE_MS = 500, TURN_MS = 5, CONNECT_S = 1 };
 
 static void
 key_of(int64_t number, int rank, char *out, size_t size)
@@ -120,7 +120,7 @@ bool
 job_ask_flights(struct job *job, const struct job_ask *ask)
 {
     bool   *there  = calloc((size_t)ask->size + 1, sizeof *there);
-    int     fd     = there != NULL && !job->is_lost ? store_plain_open(job->host, job->options.port) : -1;
+    int     fd     = there != NULL && !job->is_lost ? store_plain_open(job->host, job->options.port, CONNECT_S) : -1;
     int64_t number = fd >= 0 ? post_ask(fd) : -1;
     bool    all    = number >= 0 && collect(fd, number, ask, there);
     store_plain_close(fd);

@@ -7,6 +7,9 @@
 #include "c10d/transport.h"
 #include "sched/sched.h"
 
+struct job_other;
+enum { JOB_HOST_ID = 64 };
+
 struct job {
     struct job_options      options;
     char                    host[256], backend[16], own_host[256];
@@ -15,7 +18,10 @@ struct job {
     int                     worlds_made;
 
     struct job_page        *page;
-    bool                    page_is_shared;   /* with the launcher: mapped */
+    bool                    page_is_shared;   /* with the launcher, or others of this host: mapped */
+    int                     page_fd;          /* by which they find it; -1: the launcher has it */
+    int                     pages_looked;     /* how often */
+    struct job_other       *others;           /* job_pages.c's, by rank; NULL: the launcher looks after them */
 
     /* The watcher, a task of its own with a connection of its own. */
     struct store           *watched;
@@ -33,7 +39,8 @@ struct job {
     unsigned                page_turn;   /* of the page as the own will has it */
     uint64_t                next_look, stood; /* job_stand.c's: when it looks again, and what it saw the last time */
     struct job_end          of_host;     /* rank 0's page as it was last seen: where it serves the store, nobody else can say it */
-    bool                    is_lost;     /* the store is gone */
+    atomic_bool             is_lost;     /* the store is gone */
+    bool                    is_claimed;  /* this process has its rank's place */
 };
 
 bool job_watch_start(struct task *me, struct job *job);
@@ -45,8 +52,10 @@ void job_note_end(struct task *me, struct job *job, const struct job_end *end);
 /* Whether a rank's process has ended; in the monitor. */
 bool job_process_ended(const struct job *job, int rank);
 
+void job_page_own(const struct job *job, struct job_page *out);   /* a copy of this process's, by any of its threads */
 bool job_page_open(struct job *job, char *why, size_t why_size);
 void job_page_close(struct job *job);
+void job_note_failure(struct job *job, const struct job_end *end);   /* the first one counts */
 
 /* job_flight.c: an entry of the log that asks all processes for what they are in; the answer. */
 #define JOB_ASK "ask"
@@ -58,6 +67,14 @@ bool job_is_stop(const char *entry);
 void job_stop(struct task *me, struct job *job, const char *entry);
 bool job_look_for_standstill(struct task *me, struct job *job);
 
+/* job_pages.c */
+bool job_pages_begin(struct task *me, struct job *job);
+bool job_pages_look(struct task *me, struct job *job);
+bool job_pages_wait(const struct job *job);    /* some may come in a moment */
+void job_pages_fill(const struct job *job, struct job_end *end);   /* of one that was lost: what its page says */
+void job_pages_end(struct job *job);
+
+void job_read_host(char host[JOB_HOST_ID]);    /* equal where processes share a clock */
 bool job_clock_begin(struct task *me, struct job *job);
 void job_clock_end(struct task *me, struct job *job);
 #endif

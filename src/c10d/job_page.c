@@ -30,13 +30,29 @@ map_page(struct job *job, const char *text, char *why, size_t why_size)
     return true;
 }
 
+/* Other processes of this host may look into it; where that cannot be, it is this one's alone. */
+static bool
+make_page(struct job *job)
+{
+    int   fd   = memfd_create("ringside-page", MFD_CLOEXEC);
+    void *page = fd >= 0 && ftruncate(fd, JOB_PAGE_BYTES) == 0
+                     ? mmap(NULL, JOB_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) : MAP_FAILED;
+    job->page_is_shared = page != MAP_FAILED;
+    job->page           = job->page_is_shared ? page : calloc(1, JOB_PAGE_BYTES);
+    job->page_fd        = job->page_is_shared ? fd : -1;
+    if (!job->page_is_shared && fd >= 0)
+        close(fd);
+    return job->page != NULL;
+}
+
 bool
 job_page_open(struct job *job, char *why, size_t why_size)
 {
     const char *shared = getenv(JOB_PAGE_VARIABLE);
+    job->page_fd = -1;
     if (shared != NULL && !map_page(job, shared, why, why_size))
         return false;
-    if (shared == NULL && (job->page = calloc(1, JOB_PAGE_BYTES)) == NULL) {
+    if (shared == NULL && !make_page(job)) {
         snprintf(why, why_size, "out of memory");
         return false;
     }
@@ -49,6 +65,8 @@ job_page_close(struct job *job)
 {
     if (job->page == NULL)
         return;
+    if (job->page_fd >= 0)
+        close(job->page_fd);
     if (job->page_is_shared)
         munmap(job->page, JOB_PAGE_BYTES);
     else
@@ -83,17 +101,26 @@ take_turn(struct job_page *page)
     return turn;
 }
 
+static bool
+is_on_page(const struct job_page *page, const struct job_call *call)
+{
+    return page->sequence == call->sequence && page->of_group == call->group &&
+           strncmp(page->operation, call->operation, sizeof page->operation - 1) == 0;
+}
+
 void
 job_note_call(struct job *job, const struct job_call *call)
 {
     struct job_page *page = job->page;
     unsigned         turn = take_turn(page);
-    struct job_page_group *group = group_on_page(page, call->id);
-    group->issued = call->issued;
-    group->over   = call->over;
-    page->line    = call->line;
-    page->inside  = call->inside;
-    if (call->inside) {
+    if (call->id != 0) {
+        struct job_page_group *group = group_on_page(page, call->id);
+        group->issued = call->issued;
+        group->over   = call->over;
+    }
+    if (call->inside || is_on_page(page, call)) { /* the end of an older one tells nothing of the last */
+        page->line     = call->line;
+        page->inside   = call->inside;
         page->of_group = call->group;
         page->sequence = call->sequence;
         strncpy(page->operation, call->operation, sizeof page->operation - 1);
@@ -102,10 +129,35 @@ job_note_call(struct job *job, const struct job_call *call)
 }
 
 void
+job_note_failure(struct job *job, const struct job_end *end)
+{
+    struct job_page *page = job->page;
+    if (end->how != JOB_THREW || atomic_load(&page->failed_ns) != 0)
+        return;
+    unsigned turn     = take_turn(page);
+    page->failed_line = end->line;
+    snprintf(page->failed_kind, sizeof page->failed_kind, "%s", end->kind);
+    snprintf(page->why, sizeof page->why, "%s", end->why);
+    atomic_store_explicit(&page->turn, turn + 2, memory_order_release);
+    atomic_store(&page->failed_ns, (uint_least64_t)end->ns);
+}
+
+/* As one of those who write it. */
+void
+job_page_own(const struct job *job, struct job_page *out)
+{
+    struct job_page *page = job->page;
+    unsigned         turn = take_turn(page);
+    memcpy((void *)out, (const void *)page, sizeof *out);
+    atomic_store_explicit(&page->turn, turn + 2, memory_order_release);
+    job_page_settle(out);
+}
+
+void
 job_fill_groups(const struct job *job, struct job_end *end)
 {
     struct job_page page;
-    job_page_read(job->page, &page);
+    job_page_own(job, &page);
     end->group_count = page.group_count;
     end->inside      = page.inside;
     memcpy(end->groups, page.groups, sizeof end->groups);

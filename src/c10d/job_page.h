@@ -18,8 +18,8 @@ struct job_page {
     uint32_t              line;       /* of the lesson, of `call` */
     bool                  inside;     /* it is in `call`; else that was its last one */
     int32_t               of_group;   /* its number; 0: the default group's */
-    int64_t               sequence;   /* of `operation` */
-    char                  operation[16]; /* "all_reduce"; "": none yet */
+    int64_t               sequence;   /* of `operation`; -1: it has no number */
+    char                  operation[32]; /* "all_reduce", "recv from rank 1"; "": none yet */
     char                  call[64];   /* of a copy: "all_reduce #8", "barrier #4 of group 2"; "": none yet */
     uint32_t              group_count;
     struct job_page_group groups[JOB_PAGE_GROUPS];
@@ -35,4 +35,5 @@ _Static_assert(sizeof(struct job_page) <= JOB_PAGE_BYTES, "the page has room for
 
 /* A copy that is whole, if the writer lives; as it is, if it was killed in the middle. Its `call` is in words. */
 void job_page_read(const struct job_page *page, struct job_page *out);
+void job_page_settle(struct job_page *copy);   /* of a copy that somebody made: its texts end, its call is in words */
 #endif

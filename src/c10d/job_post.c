@@ -23,10 +23,12 @@ post(int fd, const struct job_end *end)
     return said && reply.status == STORE_DONE;
 }
 
+enum { PATIENCE_S = 5 };
+
 bool
 job_post_end(const char *host, int port, const struct job_end *end, char *why, size_t why_size)
 {
-    int  fd   = store_plain_open(host, port);
+    int  fd   = store_plain_open(host, port, PATIENCE_S);
     bool said = fd >= 0 && post(fd, end);
     if (!said)
         snprintf(why, why_size, "the job's store at %s:%d %s", host, port,

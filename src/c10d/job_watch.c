@@ -11,7 +11,7 @@
 #include "c10d/job_internal.h"
 #include "c10d/store.h"
 
-enum { ROUND_MS = 50, SILENCE_MS = 30000 };
+enum { ROUND_MS = 50, SHORT_MS = 5, SILENCE_MS = 30000 };
 #define GRACE_PS UINT64_C(1000000000000)   /* for the launcher to say more than a lost connection does */
 
 /* ---- what is known; in the monitor ---- */
@@ -65,10 +65,12 @@ put_off(struct task *me, struct job *job, const struct job_end *end)
 }
 
 void
-job_note_end(struct task *me, struct job *job, const struct job_end *end)
+job_note_end(struct task *me, struct job *job, const struct job_end *given)
 {
+    struct job_end seen = *given, *end = &seen;
     if (end->rank < 0 || end->rank >= job->options.size)
         return;
+    job_pages_fill(job, end);
     monitor_enter(me, &job->monitor);
     if (!put_off(me, job, end)) {
         keep_end(me, job, end);
@@ -101,6 +103,19 @@ job_ends(struct task *me, struct job *job, int world, struct job_end *out, size_
             out[count++] = job->ends[i];
     monitor_leave(me, &job->monitor);
     return count;
+}
+
+bool
+job_has_lost(struct task *me, struct job *job, const int *ranks, int count)
+{
+    bool lost = false;
+    monitor_enter(me, &job->monitor);
+    for (size_t i = 0; i < job->end_count && !lost; i++)
+        for (int k = 0; k < count; k++)
+            lost = lost || (ranks[k] == job->ends[i].rank && job->ends[i].world < 0 &&
+                            job->ends[i].how != JOB_RETURNED);
+    monitor_leave(me, &job->monitor);
+    return lost;
 }
 
 void
@@ -166,7 +181,7 @@ read_log(struct task *me, struct job *job)
     char key[48];
     bool there = false;
     snprintf(key, sizeof key, JOB_LOG "%" PRId64, job->next_entry);
-    if (!store_check_within(me, job->watched, key, ROUND_MS, &there))
+    if (!store_check_within(me, job->watched, key, job_pages_wait(job) ? SHORT_MS : ROUND_MS, &there))
         return false;
     return !there || read_entry(me, job);
 }
@@ -176,8 +191,10 @@ read_log(struct task *me, struct job *job)
 static bool
 print_own(struct task *me, const struct job *job, struct str *out)
 {
-    struct job_end end;
-    job_end_of_page(job->page, job->options.rank, "ended without a word", &end);
+    struct job_page own;
+    struct job_end  end;
+    job_page_own(job, &own);
+    job_end_of_page(&own, job->options.rank, "ended without a word", &end);
     end.how   = JOB_LOST;
     end.exact = false;
     end.ns    = 0;
@@ -241,7 +258,8 @@ store_is_gone(struct task *me, struct job *job)
     job->is_lost = true;
     if (job->options.rank == 0 || job->options.is_hosted) {
         snprintf(words, sizeof words, "the job's store at %s:%d is gone: %s", job->host, job->options.port,
-                 job->options.is_hosted ? "its launcher has ended" : "its server has ended");
+                 job->options.is_hosted ? "its launcher has ended, or this process has stood still for long"
+                                        : "its server has ended");
         sched_stop(me->sched, E_DIST_NETWORK, words);
         return;
     }
@@ -249,8 +267,7 @@ store_is_gone(struct task *me, struct job *job)
     end.world = -1;
     end.how   = JOB_LOST;
     end.exact = true;
-    snprintf(end.why, sizeof end.why, "ended without a word, and with it the job's store at %s:%d", job->host,
-             job->options.port);
+    snprintf(end.why, sizeof end.why, "ended without a word");
     job_note_end(me, job, &end);
 }
 
@@ -261,7 +278,7 @@ watch(struct task *me, void *argument)
     me->is_carrier  = true;
     while (!is_stopping(me, job)) {
         size_t mark = scope_mark(me);
-        bool   ok   = renew_will(me, job) && read_log(me, job) && look_at_host(me, job) &&
+        bool   ok   = job_pages_look(me, job) && renew_will(me, job) && read_log(me, job) && look_at_host(me, job) &&
                       job_look_for_standstill(me, job);
         scope_release(me, mark);
         carry_out_wills(me, job);
@@ -284,7 +301,7 @@ job_watch_start(struct task *me, struct job *job)
     if (job->wills == NULL || job->will_until == NULL)
         return failed(me, E_MEMORY, "out of memory for a job of %d ranks", job->options.size);
     job->watched = store_clone(me, job->store);
-    if (job->watched == NULL)
+    if (job->watched == NULL || !job_pages_begin(me, job))
         return false;
     struct task_options options = { .name = "job", .rank = -1, .device = -1, .idle_ok = true };
     job->watcher = task_spawn(me, &options, watch, job);

@@ -76,8 +76,9 @@ remote_disconnect(struct task *me, void *channel_)
     struct remote_channel *remote  = channel->remote;
     for (struct link *link = channel->first_link; link != NULL; link = link->next)
         carrier_remote.withdraw(me, link);
+    bool broken = atomic_load(&remote->is_broken) || job_has_lost(me, remote->job, channel->ranks, channel->size);
     if (remote->own != NULL)
-        remote->table->disconnect(remote->own, atomic_load(&remote->is_broken));
+        remote->table->disconnect(remote->own, broken);
     map_free(&channel->hop_counts);
     map_free(&channel->post_counts);
     backend_local.disconnect(me, channel);
@@ -155,8 +156,7 @@ meeting_hope(const void *given)
 static bool
 say_gone(struct task *me, const void *given)
 {
-    return failed(me, E_DEADLOCK, "%s: a member ended before all were connected",
-                  ((const struct group_meeting *)given)->what);
+    return communicator_say_lost(me, ((const struct group_meeting *)given)->communicator);
 }
 
 static const struct remote_vain meeting_vain = { meeting_hope, say_gone, NULL };

@@ -78,7 +78,7 @@ extern const struct carrier carrier_remote;             /* remote_link.c */
 extern const struct algorithm algorithm_transport;      /* the transport's own all-reduce */
 
 /* ---- sends and receives (remote_post.c), for post.c ---- */
-bool remote_post_begin(struct task *me, struct post *post);
+bool remote_post_begin(struct task *me, struct post *post, const struct remote_vain *vain);
 bool remote_post_send(struct task *me, struct post *post, const struct remote_vain *vain);
 bool remote_post_receive(struct task *me, struct post *post, const struct remote_vain *vain);
 void remote_post_end(struct task *me, struct post *post);

@@ -4,6 +4,7 @@
  * remote_post_end. */
 #include <stdio.h>
 #include <string.h>
+#include "c10d/job.h"
 #include "c10d/remote.h"
 #include "device/cells.h"
 #include "device/stream.h"
@@ -16,6 +17,19 @@ post_flow(struct channel *channel, int from, int to, int64_t tag)
     (void)map_get(&channel->post_counts, key, &number);
     (void)map_set(&channel->post_counts, key, number + 1);
     return remote_flow(channel, from, to, number ^ (uint64_t)tag << 32 ^ UINT64_C(1) << 63);
+}
+
+/* What the transport says is told with who has died, if that is why. */
+static void
+begin_wait(struct task *me, struct post *post, const struct remote_vain *vain, struct remote_wait *wait)
+{
+    const struct wait_reason reason = { .what = post->name, .sequence = -1, .group = -1, .tag = post->tag,
+                                        .peer = process_group_global_rank(post->group, post->peer),
+                                        .detail = post->detail[0] != '\0' ? post->detail : NULL,
+                                        .timeout_ps = group_timeout_ps(post->group) };
+    remote_wait_begin(wait, me, post->channel, &reason);
+    wait->vain = vain;
+    wait->what = post;
 }
 
 static bool
@@ -37,7 +51,7 @@ hand_over(struct task *me, struct post *post)
 }
 
 bool
-remote_post_begin(struct task *me, struct post *post)
+remote_post_begin(struct task *me, struct post *post, const struct remote_vain *vain)
 {
     if (post->tag >= REMOTE_TAGS || post->tag < -REMOTE_TAGS)
         return failed(me, E_VALUE, "%s: a tag between processes is at most %d", post->name, REMOTE_TAGS - 1);
@@ -48,7 +62,9 @@ remote_post_begin(struct task *me, struct post *post)
         return false;
     if (hand_over(me, post))
         return true;
-    (void)failed(me, E_DIST_NETWORK, "%s: %s", post->name, post->request->why.text);
+    struct remote_wait wait;
+    begin_wait(me, post, vain, &wait);
+    (void)remote_failed(&wait, &post->request->why);
     post->is_over = true;
     remote_post_end(me, post);
     return false;
@@ -64,19 +80,29 @@ remote_post_end(struct task *me, struct post *post)
     post->request = NULL;
 }
 
+/* On the job's page: "recv from rank 1". */
+static void
+note(const struct post *post, bool inside)
+{
+    char text[64], peer[24] = "any rank";
+    if (post->peer >= 0)
+        snprintf(peer, sizeof peer, "rank %d", process_group_global_rank(post->group, post->peer));
+    snprintf(text, sizeof text, "%s %s %s", post->is_send ? "send" : "recv", post->is_send ? "to" : "from", peer);
+    job_note_call(((struct channel *)post->channel)->remote->job,
+                  &(struct job_call){ .operation = text, .sequence = -1, .line = post->line, .inside = inside });
+}
+
 static bool
 await(struct task *me, struct post *post, const struct remote_vain *vain)
 {
-    struct remote_wait       wait;
-    const struct wait_reason reason = { .what = post->name, .sequence = -1, .group = -1, .tag = post->tag,
-                                        .peer = process_group_global_rank(post->group, post->peer),
-                                        .detail = post->detail[0] != '\0' ? post->detail : NULL,
-                                        .timeout_ps = group_timeout_ps(post->group) };
-    remote_wait_begin(&wait, me, post->channel, &reason);
-    wait.vain     = vain;
-    wait.what     = post;
+    struct remote_wait wait;
+    begin_wait(me, post, vain, &wait);
+    note(post, true);
     post->is_over = true; /* done, failed or cancelled there */
-    return remote_await(&wait, post->request);
+    bool done = remote_await(&wait, post->request);
+    if (done)
+        note(post, false);
+    return done;
 }
 
 struct carried { struct post *post; const struct remote_vain *vain; };

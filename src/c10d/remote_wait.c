@@ -124,6 +124,20 @@ await_reason(struct remote_wait *wait)
     return hope_of(wait) != HOPE;
 }
 
+/* The store that it met in is gone, maybe with who is waited for. */
+static bool
+store_failed(struct remote_wait *wait)
+{
+    struct task *me    = wait->me;
+    struct error error = me->error;
+    task_clear_error(me);
+    if (error.kind == E_DIST_NETWORK && await_reason(wait) && !task_failed(me))
+        return wait->vain->say(me, wait->what);
+    if (!task_failed(me))
+        task_take_error(me, &error);
+    return false;
+}
+
 bool
 remote_failed(struct remote_wait *wait, const struct transport_why *why)
 {
@@ -132,7 +146,7 @@ remote_failed(struct remote_wait *wait, const struct transport_why *why)
     atomic_store(&remote->is_broken, true);
     if (task_failed(me)) {
         remote_wait_end(wait);
-        return false;
+        return store_failed(wait);
     }
     wait->in_vain = wait->in_vain || (why->text[0] != '\0' && await_reason(wait));
     bool differs = !wait->in_vain && why->text[0] != '\0' && wait->vain != NULL && wait->vain->differs != NULL &&

@@ -11,13 +11,11 @@
 #include "c10d/store_plain.h"
 #include "c10d/store_wire.h"
 
-enum { PATIENCE_S = 5 };
-
 static int
-connect_to(const char *host, int port)
+connect_to(const char *host, int port, int patience_s)
 {
     struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *list = NULL;
-    struct timeval  limit = { .tv_sec = PATIENCE_S };
+    struct timeval  limit = { .tv_sec = patience_s };
     char            service[16];
     int             fd = -1;
     snprintf(service, sizeof service, "%d", port);
@@ -69,10 +67,10 @@ read_all(int fd, char *bytes, size_t count)
 }
 
 int
-store_plain_open(const char *host, int port)
+store_plain_open(const char *host, int port, int patience_s)
 {
     char hello[WIRE_HELLO], answer[WIRE_HELLO];
-    int  fd = connect_to(host, port);
+    int  fd = connect_to(host, port, patience_s);
     wire_hello(hello);
     if (fd >= 0 && send_all(fd, hello, sizeof hello) && read_all(fd, answer, sizeof answer) &&
         memcmp(hello, answer, sizeof hello) == 0)

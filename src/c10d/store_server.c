@@ -51,7 +51,7 @@ struct store_server {
     size_t             buffered;   /* bytes of all messages */
     uint64_t           changes;    /* of the table, that somebody may wait for */
     int64_t            deaf_until; /* no descriptor at all: accepting waits */
-    uint64_t           linger_ms;  /* written before `stop` is */
+    atomic_uint_least64_t linger_ms; /* written before `stop` is */
     int64_t            ends_at;    /* it lingers until then; 0: it does not */
 };
 
@@ -475,8 +475,9 @@ serve_the_late(struct store_server *server)
 static bool
 ends_now(struct store_server *server, bool told)
 {
+    uint64_t linger = told ? atomic_load(&server->linger_ms) : 0;
     if (told)
-        server->ends_at = now_ms() + (int64_t)(server->linger_ms < INT32_MAX ? server->linger_ms : INT32_MAX);
+        server->ends_at = now_ms() + (int64_t)(linger < INT32_MAX ? linger : INT32_MAX);
     return server->ends_at > 0 && (server->count == 0 || server->ends_at <= now_ms());
 }
 

@@ -308,16 +308,16 @@ tcp_ask(struct task *me, struct store *store, const struct store_request *reques
 /* ---- connecting ---- */
 
 static int
-try_address(struct task *me, struct tcp_store *tcp, const struct address *address)
+try_address(struct task *me, struct tcp_store *tcp, const struct address *address, bool was_there)
 {
-    enum { ATTEMPT_MS = 5000 };
+    enum { ATTEMPT_MS = 5000, AGAIN_MS = 1000 };
     int fd = socket(address->at.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0 && (errno == EMFILE || errno == ENFILE))
         no_descriptor(me, tcp);
     if (fd < 0)
         return -1;
     int     on = 1, error = 0;
-    int64_t until = now_ms() + ATTEMPT_MS;
+    int64_t until = now_ms() + (was_there ? AGAIN_MS : ATTEMPT_MS);
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     struct pollfd ready = { .fd = fd, .events = POLLOUT };
     socklen_t     size  = sizeof error;
@@ -335,8 +335,9 @@ static bool
 say_hello(struct task *me, struct tcp_store *tcp)
 {
     enum { HELLO_MS = 10000 };
-    char    hello[WIRE_HELLO], answer[WIRE_HELLO];
-    int64_t until = now_ms() + HELLO_MS;
+    char     hello[WIRE_HELLO], answer[WIRE_HELLO];
+    uint64_t limit = store_timeout_ps(&tcp->store) / MS_PS;
+    int64_t  until = now_ms() + (limit < HELLO_MS ? (int64_t)limit : HELLO_MS);
     wire_hello(hello);
     if (!send_bytes(me, tcp, hello, WIRE_HELLO, until) || !read_bytes(me, tcp, answer, WIRE_HELLO, until))
         return false;
@@ -348,9 +349,9 @@ say_hello(struct task *me, struct tcp_store *tcp)
                                "a process may have, or no memory" : "what listens there is no store of this kind");
 }
 
-/* A server that is not there yet may come: tried again every 10 ms. */
+/* A server that is not there yet may come: tried again every 10 ms. One that was there does not come again. */
 static bool
-tcp_connect(struct task *me, struct tcp_store *tcp)
+tcp_connect(struct task *me, struct tcp_store *tcp, bool was_there)
 {
     struct address     addresses[ADDRESSES];
     uint64_t           limit = store_timeout_ps(&tcp->store), begin = sched_now(me);
@@ -358,10 +359,14 @@ tcp_connect(struct task *me, struct tcp_store *tcp)
     for (;;) {
         int count = find_addresses(tcp, addresses);
         for (int i = 0; i < count && !task_failed(me); i++)
-            if ((tcp->fd = try_address(me, tcp, &addresses[i])) >= 0)
+            if ((tcp->fd = try_address(me, tcp, &addresses[i], was_there)) >= 0)
                 return say_hello(me, tcp);
         if (task_failed(me))
             return false;
+        if (was_there)
+            return failed(me, E_DIST_NETWORK, "the store's server at %s:%d is gone", tcp->host, tcp->port);
+        if (sched_now(me) - begin >= limit && count == 0)
+            return failed(me, E_DIST_NETWORK, "no host is known as '%s'", tcp->host);
         if (sched_now(me) - begin >= limit)
             return failed(me, E_DIST_NETWORK, "no store's server has answered at %s:%d within %g s", tcp->host,
                           tcp->port, (double)limit / 1e12);
@@ -518,7 +523,7 @@ tcp_clone(struct task *me, struct store *store)
     if (tcp->shared != NULL)
         atomic_fetch_add(&tcp->shared->references, 1);
     tcp->store.timeout_ps = store_timeout_ps(store);
-    if (tcp_connect(me, tcp))
+    if (tcp_connect(me, tcp, true))
         return &tcp->store;
     tcp_close(me, &tcp->store);
     return NULL;
@@ -551,7 +556,7 @@ store_tcp_new(struct task *me, const struct store_tcp_options *options)
         return NULL;
     if (options->timeout_ps != STORE_TIMEOUT)
         tcp->store.timeout_ps = options->timeout_ps;
-    if ((!options->is_master || start_server(me, tcp, options->multi_tenant)) && tcp_connect(me, tcp) &&
+    if ((!options->is_master || start_server(me, tcp, options->multi_tenant)) && tcp_connect(me, tcp, false) &&
         (options->world_size < 0 || !options->wait_for_workers || meet_workers(me, tcp, options)))
         return &tcp->store;
     tcp_close(me, &tcp->store);

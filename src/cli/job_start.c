@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -223,8 +224,22 @@ ask_launcher(const struct transport *transport, struct job_options *job, struct 
 
 /* ---- the job ---- */
 
-int
-job_start(const struct run_options *options, struct job_start *out)
+/* What a plug-in starts (MPI's own threads) must leave signals to whoever watches the run: mpirun's SIGTERM would end
+ * the process before it has said why. */
+static void
+keep_signals(sigset_t *before)
+{
+    sigset_t signals;
+    sigemptyset(&signals);
+    sigaddset(&signals, SIGINT);
+    sigaddset(&signals, SIGTERM);
+    sigaddset(&signals, SIGHUP);
+    sigaddset(&signals, SIGUSR2);
+    pthread_sigmask(SIG_BLOCK, &signals, before);
+}
+
+static int
+start(const struct run_options *options, struct job_start *out)
 {
     struct job_options o = { .size = 0 };
     struct address     address = { .port = 0 };
@@ -248,6 +263,16 @@ job_start(const struct run_options *options, struct job_start *out)
     o.backend   = name;
     out->job    = job_new(&o, why, sizeof why);
     return out->job != NULL ? -1 : message(STATUS_FAILED, "%s", why);
+}
+
+int
+job_start(const struct run_options *options, struct job_start *out)
+{
+    sigset_t before;
+    keep_signals(&before);
+    int status = start(options, out);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
 }
 
 /* `ringside launch` gives each process a file of its own. Where no folder can be made the others do without this

@@ -94,8 +94,10 @@ press(struct launch *launch, enum pressure pressure)
 {
     launch->pressure = pressure;
     launch->due      = now_ms() + (pressure == PRESS_GRACE ? (int64_t)launch->plan.grace_ms : ASKED_MS);
-    if (pressure == PRESS_TERM)
+    if (pressure == PRESS_TERM) {
         signal_all(launch, SIGTERM);
+        signal_all(launch, SIGCONT); /* one that was stopped hears it, too */
+    }
     if (pressure == PRESS_KILL)
         signal_all(launch, SIGKILL);
 }

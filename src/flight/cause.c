@@ -284,11 +284,23 @@ cause_threw(struct teller *teller, struct saying *saying)
         str_addf(out, ": %.*s", (int)strcspn(rank->detail, "\n"), rank->detail);
 }
 
+/* Of a rank that is a process it is known how it went: "was killed by signal 9 (Killed) after all_reduce #8". */
+static bool
+is_of_process(const char *detail)
+{
+    return detail != NULL && (strncmp(detail, "was killed by ", 14) == 0 || strncmp(detail, "ended with", 10) == 0);
+}
+
 static void
 cause_killed(struct teller *teller, struct saying *saying)
 {
     const struct flight_rank *rank = rank_in(teller->flight, teller->hang->culprit);
     struct str               *out  = &saying->way[0];
+    if (is_of_process(rank->detail)) {
+        str_addf(out, "rank %d %s", teller->hang->culprit, rank->detail);
+        str_addf(&saying->way[1], "rank %d was killed", teller->hang->culprit);
+        return;
+    }
     str_addf(out, "rank %d was killed", teller->hang->culprit);
     fork_saying(saying);
     if (rank->line > 0)
@@ -419,8 +431,12 @@ cause_absent(struct teller *teller, struct saying *saying)
     if (hang->culprit < teller->flight->rank_count && wait_of(teller, hang->victim) != NULL)
         count = targets_like(teller, hang->victim, hang->culprit, teller->ranks);
     say_ranks(teller->ranks, count, &saying->way[0]);
-    str_add(&saying->way[0], count == 1 ? " left none: it was killed, or its file is missing"
-                                        : " left none: killed, or their files are missing");
+    const char *detail = rank_in(teller->flight, hang->culprit)->detail;
+    if (detail != NULL)
+        str_addf(&saying->way[0], count == 1 ? " does not answer: %s" : " do not answer: %s", detail);
+    else
+        str_add(&saying->way[0], count == 1 ? " left none: it was killed, or its file is missing"
+                                            : " left none: killed, or their files are missing");
 }
 
 static void

@@ -35,13 +35,12 @@ void
 task_becomes_rank(struct task *me, int rank, int device)
 {
     struct task_options options = { .rank = rank, .device = device };
+    pthread_mutex_lock(&me->sched->registry);
     me->rank   = (int16_t)rank;
     me->device = (int16_t)device;
     snprintf(me->name, sizeof me->name, "r%d main", rank);
-    if (me->sched->writer == NULL)
-        return;
-    pthread_mutex_lock(&me->sched->registry);
-    me->lane = lane_of(me->sched, me, &options);
+    if (me->sched->writer != NULL)
+        me->lane = lane_of(me->sched, me, &options);
     pthread_mutex_unlock(&me->sched->registry);
 }
 

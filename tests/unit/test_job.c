@@ -179,7 +179,7 @@ visit(void *argument)
     const char          *key     = "k";
     struct store_request get     = { .op = STORE_GET, .keys = &key, .key_count = 1 };
     struct store_reply   reply   = { .bytes = NULL };
-    int                  fd      = store_plain_open("127.0.0.1", visitor->port);
+    int                  fd      = store_plain_open("127.0.0.1", visitor->port, 5);
     atomic_store(&visitor->came, 1);
     while (atomic_load(&visitor->came) == 1)
         usleep(1000);
