@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "c10d/job_internal.h"
+#include "c10d/own_host.h"
 #include "c10d/store.h"
 #include "trace/offset.h"
 #include "trace/writer.h"
@@ -15,7 +16,7 @@
 enum { EXCHANGES = 16 };
 
 /* A process's clock: ns since the start of its run, and where that start lies on its host's clock. */
-struct own_clock { char host[JOB_HOST_ID]; int64_t started; struct clock_offset to_server; };
+struct own_clock { char host[HOST_ID_BYTES]; int64_t started; struct clock_offset to_server; };
 
 static struct trace_moment
 moment(struct task *me)
@@ -31,23 +32,6 @@ host_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Equal where processes share a clock: the kernel's boot and, in a container, the namespace of its clocks. */
-void
-job_read_host(char host[JOB_HOST_ID])
-{
-    FILE *file   = fopen("/proc/sys/kernel/random/boot_id", "r");
-    char  of[24] = "";
-    host[0]      = '\0';
-    if (file == NULL)
-        return;
-    if (fgets(host, JOB_HOST_ID, file) == NULL)
-        host[0] = '\0';
-    fclose(file);
-    (void)!readlink("/proc/self/ns/time", of, sizeof of - 1);
-    size_t length = strcspn(host, "\n");
-    snprintf(host + length, JOB_HOST_ID - length, "%s", of);
-}
-
 static bool
 measure(struct task *me, struct job *job, struct own_clock *own)
 {
@@ -60,7 +44,7 @@ measure(struct task *me, struct job *job, struct own_clock *own)
         exchanges[i] = (struct clock_exchange){ sent, there, there, received.ns, received.ticks };
     }
     own->started = host_ns() - moment(me).ns;
-    job_read_host(own->host);
+    own_host_id(own->host);
     return clock_offset_find(exchanges, EXCHANGES, &own->to_server) ||
            failed(me, E_RUNTIME, "the clock of the job's store at %s:%d cannot be read: time turns back", job->host,
                   job->options.port);

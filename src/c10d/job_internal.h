@@ -8,7 +8,6 @@
 #include "sched/sched.h"
 
 struct job_other;
-enum { JOB_HOST_ID = 64 };
 
 struct job {
     struct job_options      options;
@@ -74,7 +73,6 @@ bool job_pages_wait(const struct job *job);    /* some may come in a moment */
 void job_pages_fill(const struct job *job, struct job_end *end);   /* of one that was lost: what its page says */
 void job_pages_end(struct job *job);
 
-void job_read_host(char host[JOB_HOST_ID]);    /* equal where processes share a clock */
 bool job_clock_begin(struct task *me, struct job *job);
 void job_clock_end(struct task *me, struct job *job);
 #endif

@@ -74,7 +74,7 @@ ask(int fd, const char *key, char *text, size_t room)
 static void
 what_is_posted_stands_in_the_log_in_its_order(void **state)
 {
-    static struct job_page page = { .line = 13, .inside = true, .call = "all_reduce #8", .group_count = 1,
+    static struct job_page page = { .line = 13, .inside = true, .operation = "all_reduce", .sequence = 8, .group_count = 1,
                                     .groups = { { 0, 9, 8 } } };
     int                  port   = 0;
     struct store_server *server = serve(&port);
