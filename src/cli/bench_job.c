@@ -141,6 +141,8 @@ await_all(pid_t *children, int count)
         if (ended < 0 || result != STATUS_DONE || status_of(status) == STATUS_DONE)
             continue;
         result = status_of(status);
+        if (WIFSIGNALED(status))
+            message(0, "bench: a process was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
         for (int i = 0; i < count; i++)
             if (children[i] > 0)
                 kill(children[i], SIGTERM);
