@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-#include <unistd.h>
 #include "c10d/job_internal.h"
 #include "c10d/store.h"
 #include "trace/offset.h"
@@ -29,23 +28,6 @@ host_ns(void)
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
-/* Equal where processes share a clock: the kernel's boot and, in a container, the namespace of its clocks. */
-void
-job_read_host(char host[JOB_HOST_ID])
-{
-    FILE *file   = fopen("/proc/sys/kernel/random/boot_id", "r");
-    char  of[24] = "";
-    host[0]      = '\0';
-    if (file == NULL)
-        return;
-    if (fgets(host, JOB_HOST_ID, file) == NULL)
-        host[0] = '\0';
-    fclose(file);
-    (void)!readlink("/proc/self/ns/time", of, sizeof of - 1);
-    size_t length = strcspn(host, "\n");
-    snprintf(host + length, JOB_HOST_ID - length, "%s", of);
 }
 
 static bool
