@@ -151,6 +151,9 @@ void work_wait_lost(struct work *work, const char *words);
 struct wait_reason work_reason(const struct work *work, int peer);   /* of a wait for that rank of the group; -1: for many */
 bool work_is_lost(const struct work *work);                  /* it is waited for in vain */
 bool work_say_lost(struct task *me, struct work *work);      /* records why, answers false */
+bool work_has_lost_members(const struct work *work);         /* one has ended, though its part in it may be over */
+bool work_say_ended(struct task *me, const struct work *work);      /* that this is why it does not end; answers false */
+bool work_say_difference(struct task *me, const struct work *work); /* whether ranks call differently; records it then */
 bool communicator_is_lost(const struct communicator *communicator);   /* a member has ended */
 bool communicator_say_lost(struct task *me, const struct communicator *communicator);
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */

@@ -434,6 +434,8 @@ meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeo
             return store_has_failed(me, communicator);
         if (missing < 0)
             return true;
+        if (world_stands(world))
+            return world_say_standstill(me, world);
         if (lost >= 0 && !communicator->here[lost])
             return meeting_lost(me, communicator, &reason, lost);
         reason.peer = missing;
@@ -448,9 +450,10 @@ meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeo
 static bool
 meet_in_job(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
 {
-    struct job_call call = { .text = communicator->what, .line = me->line, .inside = true };
+    struct job_call call = { .operation = communicator->what, .sequence = -1, .line = me->line, .inside = true };
     job_note_call(communicator->world->job, &call);
     bool met    = meet_in_store(me, communicator, timeout_ps);
+    sched_wait_over(me);
     call.inside = !met;
     job_note_call(communicator->world->job, &call);
     return met;

@@ -66,6 +66,25 @@ is_mismatch(enum hang_cause cause)
            cause == HANG_ROOT || cause == HANG_REDUCE_OP || cause == HANG_DETAILS;
 }
 
+/* A transport may fail where sizes differ, before anybody has compared them. */
+bool
+work_say_difference(struct task *me, const struct work *work)
+{
+    struct flight flight = { .why = FLIGHT_MISMATCH };
+    struct str    report = { 0 };
+    struct hang   hang   = { .cause = HANG_NONE };
+    hang_fill(me->sched, work->group->world, false, &flight);
+    hang_complete(work->group->world, &flight);
+    if (!flight.broken)
+        flight_diagnose(&flight, &hang);
+    bool differs = is_mismatch(hang.cause) && hang_tell(&flight, &report);
+    if (differs)
+        (void)failed(me, E_MISMATCH, "%s", str_text(&report));
+    flight_free(&flight);
+    str_free(&report);
+    return differs;
+}
+
 bool
 hang_stands(struct task *me, struct world *world, struct standstill *found, struct str *report)
 {

@@ -130,6 +130,7 @@ struct world {
     int                         size;
     struct job                 *job;            /* NULL: all ranks are tasks of this process */
     struct job_world            in_job;
+    struct error *_Atomic       standstill;     /* all its ranks wait: what each of them is told; NULL: they do not. Its own */
     int                         here;           /* the rank that this process is; -1: none of them. Without a job -1, too */
     struct group_backend        own_backend;    /* a job's: backend_remote by the transport's name */
     uint64_t                    timeout_ps;
@@ -155,6 +156,13 @@ struct world {
 
 /* A rank that is no task of this process has ended, as the job's log says. On the watcher's task, or the spawner's. */
 void world_rank_gone(struct task *me, struct world *world, const struct job_end *end);
+void world_end_waits(struct task *me, struct world *world, enum error_kind kind, const char *report);
+bool world_say_standstill(struct task *me, const struct world *world);   /* records why all waits have ended; answers false */
+static inline bool
+world_stands(const struct world *world)
+{
+    return atomic_load(&world->standstill) != NULL;
+}
 static inline bool
 world_has_rank(const struct world *world, int rank)
 {

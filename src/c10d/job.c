@@ -227,20 +227,6 @@ job_transport(struct task *me, struct job *job)
 
 /* ---- left ---- */
 
-static void
-note_failure(struct job *job, const struct job_end *end)
-{
-    struct job_page *page = job->page;
-    if (end->how != JOB_THREW || atomic_load(&page->failed_ns) != 0)
-        return;
-    pthread_mutex_lock(&job->page_mutex);
-    page->failed_line = end->line;
-    snprintf(page->failed_kind, sizeof page->failed_kind, "%s", end->kind);
-    snprintf(page->why, sizeof page->why, "%s", end->why);
-    pthread_mutex_unlock(&job->page_mutex);
-    atomic_store(&page->failed_ns, (uint_least64_t)end->ns);
-}
-
 static int64_t
 now_ns(void)
 {
@@ -259,7 +245,7 @@ job_say_end(struct task *me, struct job *job, const struct job_end *given)
     end.rank  = job->options.rank;
     end.exact = true;
     end.ns    = now_ns();
-    note_failure(job, &end);
+    job_note_failure(job, &end);
     if (job->store != NULL && !job->is_lost)
         (void)job_post_end(job->host, job->options.port, &end, why,
                            sizeof why); /* who cannot be told knows by himself */

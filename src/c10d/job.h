@@ -58,7 +58,7 @@ bool          job_has_lost(struct task *me, struct job *job, const int *ranks, i
 
 /* A world, as the job sees it. Its functions are called on the watcher's task, or on whoever adds the world, in the job's
  * monitor, in which the world's own may be entered. */
-struct standstill { enum error_kind kind; uint64_t state; };   /* state: equal as long as nothing moves */
+struct standstill { int world; enum error_kind kind; uint64_t state; };   /* state: equal as long as nothing moves */
 struct job_world_kind {
     /* A rank that is no task of this process has ended. */
     void     (*gone)(struct task *me, struct world *world, const struct job_end *end);
@@ -70,6 +70,8 @@ struct job_world_kind {
     uint64_t (*own_wait)(struct task *me, struct world *world);
     /* Whether all ranks that live wait, so that nobody can end it; `report` says why. */
     bool     (*stands)(struct task *me, struct world *world, struct standstill *found, struct str *report);
+    /* They do: whoever waits in it fails with this, now and later. */
+    void     (*end_waits)(struct task *me, struct world *world, enum error_kind kind, const char *report);
 };
 /* In the world's memory. */
 struct job_world {
@@ -83,8 +85,16 @@ void job_add_world(struct task *me, struct job *job, struct job_world *world);  
 void job_remove_world(struct task *me, struct job *job, struct job_world *world);
 /* This process's rank of the world has ended; `end` says how. */
 void job_say_end(struct task *me, struct job *job, const struct job_end *end);
-/* What this process is in, for whoever reads its page: a call begins, is over; `id` is its group's, 0: none is counted. */
-struct job_call { uint64_t id; int64_t issued, over; const char *text; uint32_t line; bool inside; };
+/* What this process is in, for whoever reads its page: a call begins, is over. */
+struct job_call {
+    uint64_t    id;            /* of its group; 0: it is none that is counted */
+    int64_t     issued, over;  /* collectives of that, by then */
+    const char *operation;     /* "all_reduce"; "recv from rank 1" */
+    int64_t     sequence;      /* -1: it has no number */
+    int         group;         /* its number */
+    uint32_t    line;
+    bool        inside;
+};
 void job_note_call(struct job *job, const struct job_call *call);
 void job_fill_groups(const struct job *job, struct job_end *end);             /* from the page */
 /* What the other processes are in, as dumps of theirs (flight/dump.h): `take` gets those that come within a second. From any

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include "c10d/job_internal.h"
+#include "c10d/own_host.h"
 #include "c10d/store.h"
 #include "trace/offset.h"
 #include "trace/writer.h"
@@ -14,7 +15,7 @@
 enum { EXCHANGES = 16 };
 
 /* A process's clock: ns since the start of its run, and where that start lies on its host's clock. */
-struct own_clock { char host[JOB_HOST_ID]; int64_t started; struct clock_offset to_server; };
+struct own_clock { char host[HOST_ID_BYTES]; int64_t started; struct clock_offset to_server; };
 
 static struct trace_moment
 moment(struct task *me)
@@ -42,7 +43,7 @@ measure(struct task *me, struct job *job, struct own_clock *own)
         exchanges[i] = (struct clock_exchange){ sent, there, there, received.ns, received.ticks };
     }
     own->started = host_ns() - moment(me).ns;
-    job_read_host(own->host);
+    own_host_id(own->host);
     return clock_offset_find(exchanges, EXCHANGES, &own->to_server) ||
            failed(me, E_RUNTIME, "the clock of the job's store at %s:%d cannot be read: time turns back", job->host,
                   job->options.port);
@@ -130,6 +131,8 @@ bool
 job_clock_begin(struct task *me, struct job *job)
 {
     struct own_clock own = { .host = "" }, first;
+    if (sched_writer(me->sched) == NULL) /* no trace, no clock: all processes do without */
+        return true;
     if (!note_job(me, job) || !measure(me, job, &own))
         return false;
     if (job->options.rank == 0 && !publish(me, job, &own, "job/clock/begin"))
@@ -147,6 +150,8 @@ job_clock_end(struct task *me, struct job *job)
     struct own_clock  own = { .host = "" }, first;
     struct store_text text;
     bool              there = false;
+    if (sched_writer(me->sched) == NULL)
+        return;
     if (sched_is_stopping(me) || job->is_lost || !measure(me, job, &own) ||
         (job->options.rank == 0 && !publish(me, job, &own, "job/clock/end"))) {
         task_clear_error(me);

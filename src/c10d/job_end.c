@@ -125,6 +125,33 @@ job_end_parse(const char *text, struct job_end *out)
 
 /* ---- pages ---- */
 
+static void
+name_call(struct job_page *page)
+{
+    char of[24] = "";
+    page->call[0] = '\0';
+    if (page->operation[0] == '\0')
+        return;
+    if (page->sequence < 0) {
+        snprintf(page->call, sizeof page->call, "%s", page->operation);
+        return;
+    }
+    if (page->of_group > 0)
+        snprintf(of, sizeof of, " of group %" PRId32, page->of_group);
+    snprintf(page->call, sizeof page->call, "%s #%" PRId64 "%s", page->operation, page->sequence, of);
+}
+
+void
+job_page_settle(struct job_page *copy)
+{
+    copy->operation[sizeof copy->operation - 1]     = '\0';
+    copy->failed_kind[sizeof copy->failed_kind - 1] = '\0';
+    copy->why[sizeof copy->why - 1]                 = '\0';
+    if (copy->group_count > JOB_PAGE_GROUPS)
+        copy->group_count = JOB_PAGE_GROUPS;
+    name_call(copy);
+}
+
 void
 job_page_read(const struct job_page *page, struct job_page *out)
 {
@@ -136,11 +163,7 @@ job_page_read(const struct job_page *page, struct job_page *out)
         if (before % 2 == 0 && atomic_load(&page->turn) == before)
             break;
     }
-    out->call[sizeof out->call - 1]               = '\0';
-    out->failed_kind[sizeof out->failed_kind - 1] = '\0';
-    out->why[sizeof out->why - 1]                 = '\0';
-    if (out->group_count > JOB_PAGE_GROUPS)
-        out->group_count = JOB_PAGE_GROUPS;
+    job_page_settle(out);
 }
 
 void

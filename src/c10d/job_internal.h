@@ -2,14 +2,12 @@
  * job_clock.c how its clock stands to rank 0's. */
 #ifndef C10D_JOB_INTERNAL_H
 #define C10D_JOB_INTERNAL_H
-#include <pthread.h>
 #include <stdatomic.h>
 #include "c10d/job.h"
 #include "c10d/transport.h"
 #include "sched/sched.h"
 
 struct job_other;
-enum { JOB_HOST_ID = 64 };
 
 struct job {
     struct job_options      options;
@@ -23,7 +21,6 @@ struct job {
     int                     page_fd;          /* by which they find it; -1: the launcher has it */
     int                     pages_looked;     /* how often */
     struct job_other       *others;           /* job_pages.c's, by rank; NULL: the launcher looks after them */
-    pthread_mutex_t         page_mutex;
 
     /* The watcher, a task of its own with a connection of its own. */
     struct store           *watched;
@@ -57,15 +54,16 @@ bool job_process_ended(const struct job *job, int rank);
 void job_page_own(const struct job *job, struct job_page *out);   /* a copy of this process's, by any of its threads */
 bool job_page_open(struct job *job, char *why, size_t why_size);
 void job_page_close(struct job *job);
+void job_note_failure(struct job *job, const struct job_end *end);   /* the first one counts */
 
 /* job_flight.c: an entry of the log that asks all processes for what they are in; the answer. */
 #define JOB_ASK "ask"
 bool job_is_ask(const char *entry);
 bool job_answer(struct task *me, struct job *job, int64_t number);
 
-/* job_stand.c: an entry that ends the run, and who finds that it must. */
+/* job_stand.c: an entry that ends a world's waits, and who finds that it must. */
 bool job_is_stop(const char *entry);
-void job_stop(struct task *me, const char *entry);
+void job_stop(struct task *me, struct job *job, const char *entry);
 bool job_look_for_standstill(struct task *me, struct job *job);
 
 /* job_pages.c */
@@ -75,7 +73,6 @@ bool job_pages_wait(const struct job *job);    /* some may come in a moment */
 void job_pages_fill(const struct job *job, struct job_end *end);   /* of one that was lost: what its page says */
 void job_pages_end(struct job *job);
 
-void job_read_host(char host[JOB_HOST_ID]);    /* equal where processes share a clock */
 bool job_clock_begin(struct task *me, struct job *job);
 void job_clock_end(struct task *me, struct job *job);
 #endif

@@ -56,7 +56,6 @@ job_page_open(struct job *job, char *why, size_t why_size)
         snprintf(why, why_size, "out of memory");
         return false;
     }
-    pthread_mutex_init(&job->page_mutex, NULL);
     job->page->magic = JOB_PAGE_MAGIC;
     return true;
 }
@@ -66,7 +65,6 @@ job_page_close(struct job *job)
 {
     if (job->page == NULL)
         return;
-    pthread_mutex_destroy(&job->page_mutex);
     if (job->page_fd >= 0)
         close(job->page_fd);
     if (job->page_is_shared)
@@ -108,38 +106,68 @@ group_on_page(struct job_page *page, uint64_t id)
     return &page->groups[page->group_count++];
 }
 
+/* Comm tasks of several groups write: each waits for the other's few words. It is called twice a collective, so a mutex
+ * and a text would be dear. */
+static unsigned
+take_turn(struct job_page *page)
+{
+    unsigned turn = atomic_load_explicit(&page->turn, memory_order_relaxed) & ~1u;
+    while (!atomic_compare_exchange_weak_explicit(&page->turn, &turn, turn + 1, memory_order_acquire, memory_order_relaxed))
+        turn &= ~1u;
+    atomic_thread_fence(memory_order_release);
+    return turn;
+}
+
+static bool
+is_on_page(const struct job_page *page, const struct job_call *call)
+{
+    return page->sequence == call->sequence && page->of_group == call->group &&
+           strncmp(page->operation, call->operation, sizeof page->operation - 1) == 0;
+}
+
 void
 job_note_call(struct job *job, const struct job_call *call)
 {
     struct job_page *page = job->page;
-    pthread_mutex_lock(&job->page_mutex);
-    unsigned turn = atomic_load_explicit(&page->turn, memory_order_relaxed);
-    atomic_store_explicit(&page->turn, turn + 1, memory_order_relaxed);
-    atomic_thread_fence(memory_order_release); /* before what follows */
+    unsigned         turn = take_turn(page);
     if (call->id != 0) {
         struct job_page_group *group = group_on_page(page, call->id);
         group->issued = call->issued;
         group->over   = call->over;
     }
-    size_t length = strnlen(call->text, sizeof page->call - 1);
-    bool   is_it  = strncmp(page->call, call->text, length) == 0 && page->call[length] == '\0';
-    if (call->inside || is_it) { /* the end of an older one tells nothing of the last */
-        page->line   = call->line;
-        page->inside = call->inside;
-        memcpy(page->call, call->text, length);
-        page->call[length] = '\0';
+    if (call->inside || is_on_page(page, call)) { /* the end of an older one tells nothing of the last */
+        page->line     = call->line;
+        page->inside   = call->inside;
+        page->of_group = call->group;
+        page->sequence = call->sequence;
+        strncpy(page->operation, call->operation, sizeof page->operation - 1);
     }
     atomic_store_explicit(&page->turn, turn + 2, memory_order_release);
-    pthread_mutex_unlock(&job->page_mutex);
 }
 
 void
+job_note_failure(struct job *job, const struct job_end *end)
+{
+    struct job_page *page = job->page;
+    if (end->how != JOB_THREW || atomic_load(&page->failed_ns) != 0)
+        return;
+    unsigned turn     = take_turn(page);
+    page->failed_line = end->line;
+    snprintf(page->failed_kind, sizeof page->failed_kind, "%s", end->kind);
+    snprintf(page->why, sizeof page->why, "%s", end->why);
+    atomic_store_explicit(&page->turn, turn + 2, memory_order_release);
+    atomic_store(&page->failed_ns, (uint_least64_t)end->ns);
+}
+
+/* As one of those who write it. */
+void
 job_page_own(const struct job *job, struct job_page *out)
 {
-    pthread_mutex_t *mutex = (pthread_mutex_t *)(uintptr_t)&job->page_mutex;
-    pthread_mutex_lock(mutex);
-    job_page_read(job->page, out);
-    pthread_mutex_unlock(mutex);
+    struct job_page *page = job->page;
+    unsigned         turn = take_turn(page);
+    memcpy((void *)out, (const void *)page, sizeof *out);
+    atomic_store_explicit(&page->turn, turn + 2, memory_order_release);
+    job_page_settle(out);
 }
 
 void

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "c10d/job_internal.h"
+#include "c10d/own_host.h"
 #include "c10d/store.h"
 
 enum { LOOKS = 200 };   /* quickly, one after the other, for those that are about to join */
@@ -20,9 +21,9 @@ struct job_other { bool looked; const struct job_page *page; };   /* page: NULL:
 static void
 read_place(char *out, size_t size)
 {
-    char    host[JOB_HOST_ID], of[40] = "";
+    char    host[HOST_ID_BYTES], of[40] = "";
     ssize_t length = readlink("/proc/self/ns/pid", of, sizeof of - 1);
-    job_read_host(host);
+    own_host_id(host);
     snprintf(out, size, "%s+%s", host, length > 0 ? of : "");
 }
 

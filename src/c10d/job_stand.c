@@ -1,5 +1,5 @@
-/* A job that stands still: where every rank waits, and none for what could still come, the run is over, and all
- * are told why at once instead of after their time-outs. One process looks: that of the lowest rank that lives,
+/* A job that stands still: where every rank waits, and none for what could still come, all their waits fail, and
+ * say why at once instead of after their time-outs. One process looks: that of the lowest rank that lives,
  * whenever its own rank has waited for a while; twice, so that nobody was just on his way. What it finds goes into
  * the job's log, and every process ends with it. */
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "c10d/store.h"
 
 #define SECOND_PS UINT64_C(1000000000000)
-#define STOP_WORD "stop "
+#define STOP_WORD "stop "   /* "stop WORLD 0\nREPORT"; 1 where calls differ */
 enum { WAITED_S = 2 };
 
 /* ---- told ---- */
@@ -21,20 +21,25 @@ job_is_stop(const char *entry)
     return strncmp(entry, STOP_WORD, strlen(STOP_WORD)) == 0;
 }
 
-/* "stop 0\nREPORT": 1 where calls differ. */
 void
-job_stop(struct task *me, const char *entry)
+job_stop(struct task *me, struct job *job, const char *entry)
 {
     const char *report = strchr(entry, '\n');
-    if (report != NULL)
-        sched_stop(me->sched, entry[strlen(STOP_WORD)] == '1' ? E_MISMATCH : E_DEADLOCK, report + 1);
+    int         number = -1, differ = 0;
+    if (report == NULL || sscanf(entry, STOP_WORD "%d %d", &number, &differ) != 2)
+        return;
+    monitor_enter(me, &job->monitor);
+    for (struct job_world *world = job->worlds; world != NULL; world = world->next)
+        if (world->number == number)
+            world->kind->end_waits(me, world->world, differ != 0 ? E_MISMATCH : E_DEADLOCK, report + 1);
+    monitor_leave(me, &job->monitor);
 }
 
 static bool
 tell(struct task *me, struct job *job, const struct standstill *found, const struct str *report)
 {
     struct str text = { 0 };
-    str_addf(&text, STOP_WORD "%d\n%s", found->kind == E_MISMATCH, str_text(report));
+    str_addf(&text, STOP_WORD "%d %d\n%s", found->world, found->kind == E_MISMATCH, str_text(report));
     struct store_text entry = { str_text(&text), text.len };
     bool ok = str_ok(&text) && store_post(me, job->watched, JOB_LOG, &entry);
     str_free(&text);
@@ -51,6 +56,8 @@ look(struct task *me, struct job *job, struct standstill *found, struct str *rep
     const struct job_world *world = job->worlds;
     while (world != NULL && !world->has_rank)
         world = world->next;
+    if (world != NULL)
+        found->world = world->number;
     return world != NULL && world->kind->is_first(world->world) &&
            world->kind->own_wait(me, world->world) >= WAITED_S * SECOND_PS &&
            world->kind->stands(me, world->world, found, report);

@@ -169,7 +169,7 @@ read_entry(struct task *me, struct job *job)
     if (job_is_ask(text.bytes))
         return job_answer(me, job, job->next_entry - 1);
     if (job_is_stop(text.bytes))
-        job_stop(me, text.bytes);
+        job_stop(me, job, text.bytes);
     else if (job_end_parse(text.bytes, &end))
         job_note_end(me, job, &end);
     return true;

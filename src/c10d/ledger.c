@@ -98,7 +98,7 @@ ledger_join(struct task *me, struct work *work)
     struct fingerprint  mine   = fingerprint_of(&work->call, work->line);
     enum ledger_answer  answer = LEDGER_JOINED;
     monitor_enter(me, &ledger->monitor);
-    work->recorded = recorder_call(me, work, &mine);
+    work->recorded = recorder_call(work, &mine);
     struct ledger_entry *entry = ledger_find(ledger, work->call.sequence);
     if (ledger_is_broken(ledger, work->call.sequence)) {
         answer = LEDGER_BROKEN;

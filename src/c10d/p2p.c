@@ -82,10 +82,10 @@ p2p_run(struct task *me, struct process_group *group, struct post *post)
     const struct group_backend *backend = group->world->backend;
     if (post->is_send)
         stage_depart(me, post->flow);
-    recorder_reach(me, group, post->recorded, FLIGHT_STARTED);
+    recorder_reach(group, post->recorded, FLIGHT_STARTED, sched_now(me));
     bool done = post->is_send ? backend->send(me, post) : backend->recv(me, post);
     if (done)
-        recorder_reach(me, group, post->recorded, FLIGHT_COMPLETED);
+        recorder_reach(group, post->recorded, FLIGHT_COMPLETED, sched_now(me));
     return done;
 }
 

@@ -296,11 +296,13 @@ post_say_lost(struct task *me, const struct post *post)
     return post_in_vain(me, post, words);
 }
 
-static bool
-is_in_vain(const void *post_)
+static enum remote_hope
+hope_of(const void *post_)
 {
     const struct post *post = post_;
-    return post_is_hopeless(post) || group_gives_up(post->group, post->tag);
+    if (group_gives_up(post->group, post->tag))
+        return NO_HOPE;
+    return post_is_hopeless(post) ? LITTLE_HOPE : HOPE;
 }
 
 static bool
@@ -309,7 +311,7 @@ say_lost(struct task *me, const void *post)
     return post_say_lost(me, post);
 }
 
-static const struct remote_vain vain = { is_in_vain, say_lost };
+static const struct remote_vain vain = { hope_of, say_lost, NULL };
 
 /* One wait, in the inbox's monitor, which it leaves meanwhile. false: failed, and it was left. */
 static bool

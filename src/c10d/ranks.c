@@ -1,6 +1,7 @@
 /* The ranks of a world, as the others see them: who has ended, and who waits for that rank in vain. What a rank's task
  * knows of itself is its rank_context. PyTorch: torchrun's agent, which ends all ranks when one has failed. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "c10d/internal.h"
 #include "c10d/job.h"
@@ -79,6 +80,30 @@ world_rank_ended(struct task *me, struct world *world, int rank)
     if (world->job != NULL)
         tell_job(me, world);
     note_ended(me, world, rank);
+}
+
+/* The first one counts: it stands for all that follow. */
+void
+world_end_waits(struct task *me, struct world *world, enum error_kind kind, const char *report)
+{
+    struct error *made = calloc(1, sizeof *made), *none = NULL;
+    if (made == NULL)
+        return; /* their time-outs are left */
+    made->kind = kind;
+    snprintf(made->message, sizeof made->message, "%s", report);
+    if (!atomic_compare_exchange_strong(&world->standstill, &none, made)) {
+        free(made);
+        return;
+    }
+    sched_announce_deadlock(me, world->size, report);
+    world_wake_all(me, world);
+}
+
+bool
+world_say_standstill(struct task *me, const struct world *world)
+{
+    const struct error *why = atomic_load(&world->standstill);
+    return failed(me, why->kind, "%s", why->message);
 }
 
 /* How far it had come in the groups that are known here: of one that did not return, what was over. */

@@ -50,11 +50,11 @@ recorder_add(struct process_group *group, const struct recorded *call)
 }
 
 uint64_t
-recorder_call(struct task *me, const struct work *work, const struct fingerprint *print)
+recorder_call(const struct work *work, const struct fingerprint *print)
 {
     uint64_t limit = work->call.options.timeout_ps != 0 ? work->call.options.timeout_ps : work->group->timeout_ps;
     return recorder_add(work->group, &(struct recorded){ .print = *print, .sequence = work->call.sequence, .peer = -1,
-                                                         .line = work->line, .created_ps = sched_now(me),
+                                                         .line = work->line, .created_ps = work->issued_at,
                                                          .timeout_ps = limit });
 }
 
@@ -83,10 +83,9 @@ recorder_sequence(struct recorder *recorder, uint64_t number)
 }
 
 void
-recorder_reach(struct task *me, struct process_group *group, uint64_t number, enum flight_state state)
+recorder_reach(struct process_group *group, uint64_t number, enum flight_state state, uint64_t now)
 {
     struct recorder *recorder = &group->recorder;
-    uint64_t         now      = number > 0 ? sched_now(me) : 0;
     if (number == 0)
         return;
     pthread_mutex_lock(&recorder->mutex);

@@ -33,12 +33,12 @@ struct recorder {
 bool     recorder_init(struct recorder *recorder, int ranks);     /* false: no memory */
 void     recorder_free(struct recorder *recorder);
 /* A call is made. Answers its number for recorder_reach, from 1. */
-uint64_t recorder_call(struct task *me, const struct work *work, const struct fingerprint *print);
+uint64_t recorder_call(const struct work *work, const struct fingerprint *print);
 uint64_t recorder_post(struct task *me, struct process_group *group, const struct post *post);
 /* The sequence number of a call: as long as nobody has made so many since that it is forgotten; -1. */
 int64_t  recorder_sequence(struct recorder *recorder, uint64_t number);
-/* It began to move, or is over; 0: no call. */
-void     recorder_reach(struct task *me, struct process_group *group, uint64_t number, enum flight_state state);
+/* It began to move, or is over, at `now` ps; 0: no call. */
+void     recorder_reach(struct process_group *group, uint64_t number, enum flight_state state, uint64_t now);
 /* The last calls, at most so many, in their order; answers how many. */
 size_t   recorder_copy(struct recorder *recorder, struct recorded *out, size_t most);
 #endif

@@ -147,10 +147,10 @@ await_connected(struct meeting *meeting, struct remote_wait *wait, const char *n
     return ok;
 }
 
-static bool
-member_is_gone(const void *given)
+static enum remote_hope
+meeting_hope(const void *given)
 {
-    return communicator_is_lost(((const struct group_meeting *)given)->communicator);
+    return communicator_is_lost(((const struct group_meeting *)given)->communicator) ? LITTLE_HOPE : HOPE;
 }
 
 static bool
@@ -159,7 +159,7 @@ say_gone(struct task *me, const void *given)
     return communicator_say_lost(me, ((const struct group_meeting *)given)->communicator);
 }
 
-static const struct remote_vain meeting_vain = { member_is_gone, say_gone };
+static const struct remote_vain meeting_vain = { meeting_hope, say_gone, NULL };
 
 /* All members have come, or will: see communicator_meet. */
 static bool
@@ -189,6 +189,7 @@ remote_meet(struct task *me, void *channel_, const struct group_meeting *given)
     remote->own = remote->table->connect(job_transport(me, remote->job), &options, &why);
     if (remote->own == NULL || !await_connected(&context, &wait, name))
         return remote_failed(&wait, &why);
+    remote_wait_end(&wait);
     return true;
 }
 
@@ -301,7 +302,10 @@ remote_run(struct task *me, const struct collective *call)
     bool done = remote->table->run(remote->own, &made.call, &why);
     if (wait.in_stage)
         stage_leave(&wait.stage);
-    return done || remote_failed(&wait, &why);
+    if (!done)
+        return remote_failed(&wait, &why);
+    remote_wait_end(&wait);
+    return true;
 }
 
 static bool

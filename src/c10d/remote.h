@@ -28,10 +28,14 @@ struct remote_channel {
 
 /* ---- waiting ---- */
 
-/* When a wait is in vain since nobody who could end it will, and what is said then: records it in me, answers false. */
+/* Who could end a wait: somebody; nobody, but what they have sent may still come; nobody any more. */
+enum remote_hope { HOPE, LITTLE_HOPE, NO_HOPE };
+/* That, and what is said when a wait is in vain: records it in me, answers false. */
 struct remote_vain {
-    bool (*is_so)(const void *what);
+    enum remote_hope (*hope)(const void *what);
     bool (*say)(struct task *me, const void *what);
+    /* The transport failed, and no rank has ended: whether calls differ; then records that. NULL: nobody knows. */
+    bool (*differs)(struct task *me, const void *what);
 };
 extern const struct remote_vain remote_work_vain;   /* of a struct work */
 
@@ -43,6 +47,7 @@ struct remote_wait {
     const void              *what;
     struct wait_reason       reason;
     uint64_t                 looked_at;  /* ps: when it was last asked whether it is in vain */
+    uint64_t                 dim_since;  /* ps: since then there has been little hope; 0: there is more */
     bool                     in_vain;    /* it is: nobody who could end it will */
     struct transport_waiter  waiter;     /* whose context this is */
     /* The message that is under way in the transport's own algorithm. */
@@ -52,6 +57,7 @@ struct remote_wait {
 };
 void remote_wait_begin(struct remote_wait *wait, struct task *me, struct channel *channel,
                        const struct wait_reason *reason);
+void remote_wait_end(struct remote_wait *wait);        /* what it waited for has come; remote_await, remote_failed do so */
 bool remote_pause(void *context, uint64_t looks);      /* the waiter's slot */
 /* Until the request is done. false: failed. */
 bool remote_await(struct remote_wait *wait, struct transport_request *request);

@@ -6,19 +6,27 @@
 #include "device/cells.h"
 #include "sched/account.h"
 
-static bool
-work_in_vain(const void *work)
+static enum remote_hope
+work_hope(const void *work)
 {
-    return work_is_lost(work);
+    return work_is_lost(work) ? NO_HOPE : work_has_lost_members(work) ? LITTLE_HOPE : HOPE;
 }
 
 static bool
 say_work(struct task *me, const void *work)
 {
-    return work_say_lost(me, (struct work *)(uintptr_t)work);
+    if (work_is_lost(work))
+        return work_say_lost(me, (struct work *)(uintptr_t)work);
+    return work_say_difference(me, work) ? false : work_say_ended(me, work);
 }
 
-const struct remote_vain remote_work_vain = { work_in_vain, say_work };
+static bool
+work_differs(struct task *me, const void *work)
+{
+    return work_say_difference(me, work);
+}
+
+const struct remote_vain remote_work_vain = { work_hope, say_work, work_differs };
 
 static struct remote_wait
 link_wait(struct task *me, const struct collective *call, struct link *link, int peer)

@@ -89,7 +89,7 @@ note(const struct post *post, bool inside)
         snprintf(peer, sizeof peer, "rank %d", process_group_global_rank(post->group, post->peer));
     snprintf(text, sizeof text, "%s %s %s", post->is_send ? "send" : "recv", post->is_send ? "to" : "from", peer);
     job_note_call(((struct channel *)post->channel)->remote->job,
-                  &(struct job_call){ .text = text, .line = post->line, .inside = inside });
+                  &(struct job_call){ .operation = text, .sequence = -1, .line = post->line, .inside = inside });
 }
 
 static bool

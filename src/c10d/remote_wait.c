@@ -23,10 +23,22 @@ remote_wait_begin(struct remote_wait *wait, struct task *me, struct channel *cha
 
 /* ---- is it in vain? ---- */
 
-static bool
-is_in_vain(const struct remote_wait *wait)
+static enum remote_hope
+hope_of(const struct remote_wait *wait)
 {
-    return wait->vain != NULL && wait->vain->is_so(wait->what);
+    return wait->vain != NULL ? wait->vain->hope(wait->what) : HOPE;
+}
+
+/* What was sent by who has ended comes within two seconds, or not at all. */
+static bool
+is_in_vain(struct remote_wait *wait, uint64_t now)
+{
+    enum remote_hope hope = hope_of(wait);
+    if (hope != LITTLE_HOPE)
+        wait->dim_since = 0;
+    else if (wait->dim_since == 0)
+        wait->dim_since = now;
+    return hope == NO_HOPE || (wait->dim_since > 0 && now - wait->dim_since > 2000000 * US_PS);
 }
 
 /* ---- one look after the other ---- */
@@ -35,7 +47,7 @@ static bool
 look_up(struct remote_wait *wait, uint64_t now)
 {
     wait->looked_at = now;
-    wait->in_vain   = is_in_vain(wait);
+    wait->in_vain   = is_in_vain(wait, now);
     return !wait->in_vain && !sched_is_stopping(wait->me);
 }
 
@@ -71,6 +83,13 @@ remote_pause(void *context, uint64_t looks)
     return nap(wait, now, waited < SHORT_US ? SHORT_NAP_US : LONG_NAP_US);
 }
 
+void
+remote_wait_end(struct remote_wait *wait)
+{
+    if (wait->reason.since != 0)
+        sched_wait_over(wait->me);
+}
+
 bool
 remote_await(struct remote_wait *wait, struct transport_request *request)
 {
@@ -78,8 +97,10 @@ remote_await(struct remote_wait *wait, struct transport_request *request)
     enum transport_state         state;
     for (uint64_t looks = 0;; looks++) {
         state = remote->table->test(remote->own, request);
-        if (state == TRANSPORT_DONE)
+        if (state == TRANSPORT_DONE) {
+            remote_wait_end(wait);
             return true;
+        }
         if (state == TRANSPORT_FAILED)
             return remote_failed(wait, &request->why);
         if (!remote_pause(wait, looks)) {
@@ -95,12 +116,12 @@ remote_await(struct remote_wait *wait, struct transport_request *request)
 static bool
 await_reason(struct remote_wait *wait)
 {
-    enum { PATIENCE_MS = 3000 };
+    enum { PATIENCE_MS = 1500 };
     uint64_t end = sched_now(wait->me) + PATIENCE_MS * 1000 * US_PS;
-    while (!is_in_vain(wait) && sched_now(wait->me) < end && !sched_is_stopping(wait->me))
+    while (hope_of(wait) == HOPE && sched_now(wait->me) < end && !sched_is_stopping(wait->me))
         if (!nap(wait, sched_now(wait->me), 10000))
             return false;
-    return is_in_vain(wait);
+    return hope_of(wait) != HOPE;
 }
 
 /* The store that it met in is gone, maybe with who is waited for. */
@@ -123,10 +144,15 @@ remote_failed(struct remote_wait *wait, const struct transport_why *why)
     struct task                 *me     = wait->me;
     struct remote_channel       *remote = wait->channel->remote;
     atomic_store(&remote->is_broken, true);
-    if (task_failed(me))
+    if (task_failed(me)) {
+        remote_wait_end(wait);
         return store_failed(wait);
+    }
     wait->in_vain = wait->in_vain || (why->text[0] != '\0' && await_reason(wait));
-    if (task_failed(me))
+    bool differs = !wait->in_vain && why->text[0] != '\0' && wait->vain != NULL && wait->vain->differs != NULL &&
+                   !task_failed(me) && wait->vain->differs(me, wait->what);
+    remote_wait_end(wait);
+    if (differs || task_failed(me))
         return false;
     if (wait->in_vain)
         return wait->vain->say(me, wait->what);

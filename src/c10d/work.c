@@ -149,7 +149,7 @@ bool
 work_is_lost(const struct work *work)
 {
     const struct communicator *communicator = work->group->communicator;
-    return ledger_is_broken(&communicator->ledger, work->call.sequence) ||
+    return world_stands(work->group->world) || ledger_is_broken(&communicator->ledger, work->call.sequence) ||
            communicator_lost_rank(communicator, work->call.sequence) >= 0;
 }
 
@@ -158,6 +158,8 @@ bool
 work_say_lost(struct task *me, struct work *work)
 {
     const struct communicator *communicator = work->group->communicator;
+    if (world_stands(work->group->world))
+        return world_say_standstill(me, work->group->world);
     bool broken = ledger_is_broken(&communicator->ledger, work->call.sequence);
     int  lost   = communicator_lost_rank(communicator, work->call.sequence);
     const struct error *error = broken ? ledger_error(&communicator->ledger, work->call.sequence) : NULL;
@@ -179,6 +181,26 @@ work_say_lost(struct task *me, struct work *work)
                         "rank %d waits in %s #%" PRId64 "%s%s, but rank %d %s %s",
                         work->group->global_rank, reason.what, work->call.sequence, of, line, lost,
                         world_rank_fate(work->group->world, lost), last);
+}
+
+bool
+work_has_lost_members(const struct work *work)
+{
+    return communicator_is_lost(work->group->communicator);
+}
+
+bool
+work_say_ended(struct task *me, const struct work *work)
+{
+    const struct world *world = work->group->world;
+    struct wait_reason  reason = work_reason(work, -1);
+    int                 lost  = 0;
+    while (lost + 1 < world->size && !world_rank_has_ended(world, lost))
+        lost++;
+    return hang_in_vain(me, work->group->world, &reason,
+                        "rank %d waits in %s #%" PRId64 " (line %" PRIu32 "), but rank %d %s, and what it sent for it "
+                        "does not come", work->group->global_rank, reason.what, work->call.sequence, work->line, lost,
+                        world_rank_fate(world, lost));
 }
 
 /* Says why the group takes no more collectives. */
@@ -265,8 +287,11 @@ work_meet_all(struct task *me, struct work *work)
     struct monitor *monitor = &work->group->world->monitor;
     if (!work->meets_all)
         return true;
-    if (work->group->world->job != NULL)
-        return ledger_meet_in_store(me, work, wait_for_callers);
+    if (work->group->world->job != NULL) {
+        bool all = ledger_meet_in_store(me, work, wait_for_callers);
+        sched_wait_over(me);
+        return all;
+    }
     monitor_enter(me, monitor);
     for (int rank; (rank = work_missing_rank(work)) >= 0;)
         if (!work_await(me, work, monitor, rank))
@@ -284,7 +309,7 @@ work_issue(struct task *me, struct work *work)
     if (me == group->comm)
         return failed(me, E_RUNTIME, "%s inside of an all-reduce's own algorithm would wait for itself: an algorithm "
                                      "is made of send and recv", operation_name(work->call.operation));
-    work->issued_at = sched_is_stepped(me->sched) ? sched_now(me) : 0;
+    work->issued_at = sched_now(me);
     work->meets_all = debug_level(me) == DEBUG_DETAIL;
     if (work->meets_all)
         atomic_store(&group->communicator->meets_all, true);
@@ -331,7 +356,8 @@ work_await(struct task *me, struct work *work, struct monitor *monitor, int peer
 bool
 group_gives_up(const struct process_group *group, int64_t tag)
 {
-    return tag < 0 && ledger_is_broken(&group->communicator->ledger, atomic_load(&group->running));
+    return world_stands(group->world) ||
+           (tag < 0 && ledger_is_broken(&group->communicator->ledger, atomic_load(&group->running)));
 }
 
 bool
@@ -349,6 +375,8 @@ group_rank_is_through(const struct process_group *group, int rank, int64_t tag)
 bool
 group_say_why(struct task *me, const struct process_group *group)
 {
+    if (world_stands(group->world))
+        return world_say_standstill(me, group->world);
     const struct error *error = ledger_error(&group->communicator->ledger, atomic_load(&group->running));
     return failed(me, error->kind, "%s", error->message);
 }
@@ -384,18 +412,12 @@ work_note(const struct work *work, bool inside)
 {
     const struct process_group *group = work->group;
     const struct communicator  *communicator = group->communicator;
-    char text[64], of[24] = "";
     if (group->world->job == NULL || work->entry == NULL)
         return;
-    if (communicator->number > 0)
-        snprintf(of, sizeof of, " of group %d", communicator->number);
-    snprintf(text, sizeof text, "%s #%" PRId64 "%s", operation_name(work->call.operation), work->call.sequence, of);
-    job_note_call(group->world->job, &(struct job_call){ .id = communicator->id,
-                                                         .issued = process_group_sequence(group),
-                                                         .text = text,
-                                                         .line = work->line,
-                                                         .over = work->call.sequence + !inside,
-                                                         .inside = inside });
+    job_note_call(group->world->job, &(struct job_call){
+        .id = communicator->id, .issued = process_group_sequence(group), .sequence = work->call.sequence,
+        .operation = operation_name(work->call.operation), .group = communicator->number, .line = work->line,
+        .over = work->call.sequence + !inside, .inside = inside });
 }
 
 /* Who asks whether it has ended, and its end. */
@@ -420,7 +442,7 @@ work_finish(struct task *me, struct work *work)
     }
     bool is_collective = work->entry != NULL;
     if (work->error.kind == E_NONE) {
-        recorder_reach(me, group, work->recorded, FLIGHT_COMPLETED);
+        recorder_reach(group, work->recorded, FLIGHT_COMPLETED, sched_now(me));
         work_note(work, false);
     }
     if (is_collective)
@@ -495,6 +517,13 @@ work_tell_changes(struct task *me, const struct work *work)
     return ok;
 }
 
+/* What its caller runs at once it has just issued: a clock costs as much as an event. */
+static uint64_t
+work_begin_time(struct task *me, const struct work *work)
+{
+    return work->is_here && work->call.options.at_once ? work->issued_at : sched_now(me);
+}
+
 void
 work_run(struct task *me, struct work *work)
 {
@@ -502,8 +531,8 @@ work_run(struct task *me, struct work *work)
     me->iteration = work->iteration;
     atomic_store(&work->group->running, work->call.sequence);
     sched_advance_to(me, work->issued_at);
-    work->begun_at = sched_now(me);
-    recorder_reach(me, work->group, work->recorded, FLIGHT_STARTED);
+    work->begun_at = work_begin_time(me, work);
+    recorder_reach(work->group, work->recorded, FLIGHT_STARTED, work->begun_at);
     work_note(work, true);
     if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
         (void)(work_meet_all(me, work) && work_move(me, work) &&

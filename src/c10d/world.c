@@ -20,7 +20,7 @@ has_first_rank(const struct world *world)
 
 static const struct job_world_kind in_job = {
     .gone = world_rank_gone, .is_first = has_first_rank, .write_own = hang_write_own, .own_wait = hang_own_wait,
-    .stands = hang_stands,
+    .stands = hang_stands, .end_waits = world_end_waits,
 };
 
 /* Its store is a part of the job's, with a connection of its own, since who waits there keeps others waiting. */
@@ -131,6 +131,7 @@ world_free(struct task *me, struct world *world)
     store_drop(me, world->store);
     hang_unwatch(world);
     monitor_destroy(&world->monitor);
+    free(world->standstill);
     free(world->ranks);
     free(world);
 }

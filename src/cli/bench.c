@@ -1,6 +1,7 @@
 /* ringside bench: the groups, their options, and how a line is printed. Ratios taken in one run are what counts:
  * absolute figures move with the machine. */
 #include "cli/bench.h"
+#include "cli/bench_job.h"
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
+#include "c10d/job.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "tensor/blas.h"
@@ -53,6 +55,18 @@ bench_now(void)
 }
 
 bool
+bench_has_world(const struct bench_options *options, int ranks)
+{
+    return options->job == NULL || job_size(options->job->job) == ranks;
+}
+
+bool
+bench_is_silent(const struct bench_options *options)
+{
+    return options->job != NULL && job_rank(options->job->job) > 0;
+}
+
+bool
 bench_wants(const struct bench_options *options, const char *name)
 {
     return options->only_case == NULL || strcmp(options->only_case, name) == 0;
@@ -68,6 +82,8 @@ by_size(const void *a, const void *b)
 void
 bench_report(const struct bench_options *options, const struct bench_line *line)
 {
+    if (bench_is_silent(options))
+        return;
     qsort(line->samples, (size_t)line->count, sizeof *line->samples, by_size);
     double middle = line->samples[line->count / 2], least = line->samples[0], most = line->samples[line->count - 1];
     if (options->json)
@@ -105,7 +121,12 @@ print_environment(const struct bench_options *options, const char *bench)
     char        cpu[128], products[128];
     double      load = 0;
     struct blas blas;
-    blas_open(&blas);
+    if (bench_is_silent(options))
+        return;
+    if (options->job != NULL)
+        blas = *options->job->blas;
+    else
+        blas_open(&blas);
     blas_describe(&blas, products, sizeof products);
     if (blas.warning[0] != '\0')
         message(0, "bench: %s", blas.warning);
@@ -147,12 +168,14 @@ print_group_help(const struct group *group)
 static void
 print_bench_help(void)
 {
-    printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--quick] [--json]\n\n"
+    printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--backend B [--world N]] [--quick] [--json]\n\n"
            "Measures; columns are least, median and most of the samples, and whether the result was verified.\n\n");
     for (size_t i = 0; i < countof(groups); i++)
         print_group_help(&groups[i]);
     printf("\n  --case CASE  this case only      --threads T  cases of T threads only\n"
-           "  --quick      fewer repetitions   --json       JSON Lines, as a comparison wants them\n");
+           "  --quick      fewer repetitions   --json       JSON Lines, as a comparison wants them\n"
+           "  --backend B  mpi or gloo: allreduce and ddp_step between processes, which this starts; worlds of 2 and of 4\n"
+           "  --world N    with it: of N ranks only\n");
 }
 
 static const struct group *
@@ -196,35 +219,85 @@ refuse_case(const char *name, const bool wanted[], bool any)
     return status;
 }
 
+static bool
+goes_in_job(const struct group *group)
+{
+    return group->run == bench_allreduce || group->run == bench_ddp_step;
+}
+
+struct request { struct bench_options options; bool wanted[countof(groups)], any; };
+
+static bool
+is_number(const char *text)
+{
+    return text[strspn(text, "0123456789")] == '\0' && atoi(text) > 0;
+}
+
+/* Of an option that takes a word: whether it fits. */
+static bool
+take_value(struct bench_options *options, const char *name, const char *value)
+{
+    if (value == NULL)
+        return false;
+    if (strcmp(name, "--case") == 0)
+        options->only_case = value;
+    else if (strcmp(name, "--backend") == 0)
+        options->backend = value;
+    else if (strcmp(name, "--threads") == 0)
+        options->threads = atoi(value);
+    else
+        options->world = atoi(value);
+    return strcmp(name, "--case") == 0 || (options->backend == value ? strcmp(value, "mpi") == 0 || strcmp(value, "gloo") == 0
+                                                                     : is_number(value));
+}
+
 /* 0: go on; else the exit status + 1. */
 static int
-parse(int argc, char **argv, struct bench_options *options, bool wanted[])
+parse(int argc, char **argv, struct request *request)
 {
+    static const struct { const char *name, *takes; } valued[] = {
+        { "--case", "the name of a case" }, { "--threads", "a number of threads from 1" },
+        { "--backend", "mpi or gloo" }, { "--world", "2 or 4" },
+    };
     for (int i = 1; i < argc; i++) {
         const struct group *group = find_group(argv[i]);
-        bool                value = i + 1 < argc;
+        size_t              at    = 0;
+        while (at < countof(valued) && strcmp(argv[i], valued[at].name) != 0)
+            at++;
         if (strcmp(argv[i], "--help") == 0) {
             print_bench_help();
             return 1;
         }
         if (strcmp(argv[i], "--quick") == 0)
-            options->quick = true;
+            request->options.quick = true;
         else if (strcmp(argv[i], "--json") == 0)
-            options->json = true;
-        else if (strcmp(argv[i], "--case") == 0 && value)
-            options->only_case = argv[++i];
-        else if (strcmp(argv[i], "--threads") == 0 && value && atoi(argv[i + 1]) > 0)
-            options->threads = atoi(argv[++i]);
-        else if (strcmp(argv[i], "--case") == 0 || strcmp(argv[i], "--threads") == 0)
-            return 1 + message(STATUS_USAGE, "bench: %s takes %s", argv[i],
-                               argv[i][2] == 'c' ? "the name of a case" : "a number of threads from 1");
+            request->options.json = true;
+        else if (at < countof(valued) && !take_value(&request->options, argv[i], i + 1 < argc ? argv[i + 1] : NULL))
+            return 1 + message(STATUS_USAGE, "bench: %s takes %s", argv[i], valued[at].takes);
+        else if (at < countof(valued))
+            i++;
         else if (group != NULL)
-            wanted[group - groups] = true;
+            request->any = request->wanted[group - groups] = true;
         else
             return 1 + message(STATUS_USAGE, "bench: '%s' is no group and no option: see ringside bench --help",
                                argv[i]);
     }
     return 0;
+}
+
+/* What does not go between processes. -1: go on. */
+static int
+refuse_job(const struct request *request)
+{
+    const struct bench_options *options = &request->options;
+    if (options->backend == NULL)
+        return options->world == 0 ? -1 : message(STATUS_USAGE, "bench: --world goes with --backend");
+    if (options->world != 0 && options->world != 2 && options->world != 4)
+        return message(STATUS_USAGE, "bench: --world takes 2 or 4");
+    for (size_t i = 0; i < countof(groups); i++)
+        if (request->wanted[i] && !goes_in_job(&groups[i]))
+            return message(STATUS_USAGE, "bench: %s is no group between processes: allreduce and ddp_step are", groups[i].name);
+    return -1;
 }
 
 /* Calls to the allocator are counted by a library that lies beside the program and is loaded before it: begin again
@@ -247,25 +320,37 @@ count_allocations(char **argv)
 #endif
 }
 
+static bool
+run_groups(void *request_)
+{
+    struct request *request = request_;
+    for (size_t i = 0; i < countof(groups); i++) {
+        if (request->any ? !request->wanted[i] : request->options.backend != NULL && !goes_in_job(&groups[i]))
+            continue;
+        if (!groups[i].run(&request->options))
+            return false;
+        print_environment(&request->options, groups[i].name);
+    }
+    return true;
+}
+
 int
 cli_bench(int argc, char **argv)
 {
-    struct bench_options options = { 0 };
-    bool                 wanted[countof(groups)] = { false }, any = false;
-    int                  stop = parse(argc, argv, &options, wanted);
+    struct request        request = { .any = false };
+    struct bench_options *options = &request.options;
+    int                   stop    = parse(argc, argv, &request);
     if (stop != 0)
         return stop - 1;
-    for (size_t i = 0; i < countof(groups); i++)
-        any = any || wanted[i];
-    if (options.only_case != NULL && refuse_case(options.only_case, wanted, any) >= 0)
+    if (options->only_case != NULL && refuse_case(options->only_case, request.wanted, request.any) >= 0)
         return STATUS_USAGE;
+    int status = refuse_job(&request);
+    if (status >= 0)
+        return status;
+    if (options->backend != NULL && !bench_job_is_rank(options))
+        return bench_job_start(options, argv);
     count_allocations(argv);
-    for (size_t i = 0; i < countof(groups); i++) {
-        if (any && !wanted[i])
-            continue;
-        if (!groups[i].run(&options))
-            return STATUS_FAILED;
-        print_environment(&options, groups[i].name);
-    }
-    return STATUS_DONE;
+    if (options->backend != NULL)
+        return bench_job_work(options, run_groups, &request);
+    return run_groups(&request) ? STATUS_DONE : STATUS_FAILED;
 }

@@ -4,10 +4,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct blas; struct job; struct task;
+
+/* This process is one rank of a job: all that is measured runs on `me`. */
+struct bench_job { struct job *job; struct task *me; struct blas *blas; };
+
 struct bench_options {
     const char *only_case;   /* NULL: all */
+    const char *backend;     /* NULL: ranks are threads; "gloo", "mpi": processes */
     int         threads;     /* 0: all */
+    int         world;       /* with a backend: this many ranks; 0: each number that there is */
     bool        quick, json;
+    const struct bench_job *job;   /* NULL: ranks are threads of this process */
 };
 
 struct bench_line {
@@ -21,6 +29,8 @@ struct bench_line {
 enum { BENCH_SAMPLES = 9 };
 
 double bench_now(void);                                      /* seconds, monotonic */
+bool   bench_has_world(const struct bench_options *options, int ranks); /* in this process */
+bool   bench_is_silent(const struct bench_options *options); /* of a job the first process tells for all */
 bool   bench_wants(const struct bench_options *options, const char *name);
 void   bench_report(const struct bench_options *options, const struct bench_line *line);
 

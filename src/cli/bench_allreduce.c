@@ -1,4 +1,4 @@
-/* bench allreduce: all-reduces of floats between ranks that are threads, called from C with no events recorded.
+/* bench allreduce: all-reduces of floats between ranks that are threads, or with --backend processes, called from C with no events recorded.
  * "time" is back-to-back calls, as osu_allreduce takes them; "touched" has each rank rewrite its buffer before each, as
  * backward does, and takes the rewriting alone off. bench sim_allreduce: how many messages of rings over 1 MiB the
  * stepped executor moves in a second of CPU time, several rings one after the other, world and tensors included.
@@ -58,6 +58,24 @@ reduce_check(struct task *me, struct process_group *group, struct tensor *tensor
     return ok;
 }
 
+/* Between processes each has its own clock: the slowest rank's time counts. */
+static bool
+share_sample(struct task *me, struct process_group *group, struct reduce_bench *bench)
+{
+    int    rank    = process_group_rank(group);
+    double mine[2] = { bench->end[rank] - bench->begin[rank], bench->right[rank] };
+    double all[2 * BENCH_RANKS];
+    if (world_job(process_group_world(group)) == NULL)
+        return true;
+    bool ok = bench_tell(me, group, mine, 2, all);
+    for (int r = 0; r < bench->ranks && ok; r++) {
+        bench->begin[r] = 0;
+        bench->end[r]   = all[2 * r];
+        bench->right[r] = all[2 * r + 1] > 0;
+    }
+    return ok;
+}
+
 /* One sample's calls in one mode: us of a call, from the first rank's begin to the last one's end. */
 static bool
 reduce_sample(struct task *me, struct process_group *group, struct tensor *tensor, struct reduce_bench *bench,
@@ -74,7 +92,7 @@ reduce_sample(struct task *me, struct process_group *group, struct tensor *tenso
             ok = reduce_once(me, group, tensor, bench);
     }
     bench->end[rank] = bench_now();
-    return ok && group_barrier_now(me, group);
+    return ok && group_barrier_now(me, group) && share_sample(me, group, bench);
 }
 
 static double
@@ -94,7 +112,8 @@ reduce_body(struct task *me, struct process_group *group, void *context)
     struct reduce_bench *bench = context;
     int64_t              count = bench->bytes / (int64_t)sizeof(float);
     int                  rank  = process_group_rank(group);
-    bench_keep_core(rank, bench->ranks);
+    if (world_job(process_group_world(group)) == NULL)
+        bench_keep_core(rank, bench->ranks);
     struct tensor *tensor = tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, &count);
     bool           ok     = tensor != NULL && reduce_check(me, group, tensor, bench);
     for (int sample = 0; sample < BENCH_SAMPLES && ok; sample++) {
@@ -135,15 +154,18 @@ run_reduce_case(const struct bench_options *options, int ranks, int64_t bytes, c
     static const struct { const char *impl, *algorithm; } impls[] = {
         { "ringside-local", NULL }, { "ringside-ring", "ring" }, { "ringside-tree", "tree" },
     };
+    char   name_of_job[32];
+    size_t impl_count = options->job != NULL ? 1 : countof(impls);
     double window = options->quick ? 0.001 : 0.005;
     double guess  = (double)bytes * ranks / 2e10 + (ranks > (int)sysconf(_SC_NPROCESSORS_ONLN) ? 40e-6 : 2e-6) * ranks;
-    for (size_t i = 0; i < countof(impls); i++) {
+    snprintf(name_of_job, sizeof name_of_job, "ringside-%s", options->backend);
+    for (size_t i = 0; i < impl_count; i++) {
         struct reduce_bench bench = { .ranks = ranks, .bytes = bytes, .algorithm = impls[i].algorithm,
                                       .calls = (int)(window / guess) + 1 };
-        struct bench_world world = { .size = ranks, .body = reduce_body, .context = &bench };
+        struct bench_world world = { .size = ranks, .body = reduce_body, .context = &bench, .job = options->job };
         if (!bench_world_run(&world, EXECUTOR_FREE))
             return false;
-        report_reduce(options, &bench, impls[i].impl, name);
+        report_reduce(options, &bench, options->job != NULL ? name_of_job : impls[i].impl, name);
     }
     return true;
 }
@@ -156,7 +178,7 @@ bench_allreduce(const struct bench_options *options)
         for (int64_t bytes = REDUCE_LEAST; bytes <= REDUCE_MOST && ok; bytes *= 4) {
             char name[48];
             snprintf(name, sizeof name, "allreduce-w%d-%lld", ranks, (long long)bytes);
-            if (bench_wants(options, name) && (options->threads == 0 || options->threads == ranks))
+            if (bench_has_world(options, ranks) && bench_wants(options, name) && (options->threads == 0 || options->threads == ranks))
                 ok = run_reduce_case(options, ranks, bytes, name);
         }
     return ok;

@@ -1,4 +1,4 @@
-/* bench ddp_step: training steps through DistributedDataParallel on ranks that are threads, one of BLAS each, every
+/* bench ddp_step: training steps through DistributedDataParallel on ranks that are threads, or with --backend processes, one of BLAS each, every
  * rank with a batch of its own. Three things take turns every few milliseconds of one run, so that the machine's moods
  * meet all: "step" is the whole step, "local" the same under no_sync, "comm" one all-reduce for each bucket-sized piece
  * of the same bytes with nothing else running. "cost" is step / local, sample by sample. The model is wrapped as the
@@ -33,6 +33,7 @@ struct ddp_bench {
     const struct bench_options *options;
     char        name[48];          /* "mlp64-w2-cap25" */
     bool        views;             /* gradient_as_bucket_view */
+    bool        in_job;            /* ranks are processes: each has the whole of this, and its own rank's part is true */
     int         world, cap_mb, pieces, slices;
     int         calls[TIMED_COUNT]; /* in a window */
     int64_t     params;
@@ -103,6 +104,24 @@ run_part(struct task *me, struct process_group *group, const struct ddp_bench *b
     return ok;
 }
 
+/* Between processes: what the others' window took, of time, CPU time and allocations; mine become all ranks'. */
+static bool
+share_window(struct task *me, struct process_group *group, struct ddp_bench *bench, double *cpu, double *allocations)
+{
+    struct ddp_rank *one     = &bench->rank[process_group_rank(group)];
+    double           mine[3] = { one->end - one->begin, *cpu, *allocations }, all[3 * BENCH_RANKS];
+    if (!bench_tell(me, group, mine, 3, all))
+        return false;
+    *cpu = *allocations = 0;
+    for (int rank = 0; rank < bench->world; rank++) {
+        bench->rank[rank].begin = 0;
+        bench->rank[rank].end   = all[3 * rank];
+        *cpu += all[3 * rank + 1];
+        *allocations += all[3 * rank + 2];
+    }
+    return true;
+}
+
 static double
 window_seconds(const struct ddp_bench *bench)
 {
@@ -136,13 +155,32 @@ run_window(struct task *me, struct process_group *group, struct ddp_bench *bench
     ok         = ok && run_part(me, group, bench, one, part);
     one->end   = bench_now();
     ok         = ok && group_barrier_now(me, group);
+    double spent = cpu_seconds() - cpu, taken = (double)(bench_allocations() - before);
+    if (bench->in_job)
+        ok = ok && share_window(me, group, bench, &spent, &taken);
     if (rank == 0) {
         bench->us[part][sample] += window_seconds(bench) * 1e6 / calls;
-        bench->cpu_us[part][sample] += (cpu_seconds() - cpu) * 1e6 / calls;
+        bench->cpu_us[part][sample] += spent * 1e6 / calls;
         if (part == TIMED_STEP && before >= 0)
-            bench->allocations += (double)(bench_allocations() - before) / (calls * BENCH_SAMPLES);
+            bench->allocations += taken / (calls * BENCH_SAMPLES);
     }
     return ok && group_barrier_now(me, group);
+}
+
+/* Between processes: what rank 0 has found is the others', too. */
+static bool
+share_fit(struct task *me, struct process_group *group, struct ddp_bench *bench)
+{
+    double mine[TIMED_COUNT + 1] = { bench->slices }, all[BENCH_RANKS * (TIMED_COUNT + 1)];
+    for (int part = 0; part < TIMED_COUNT; part++)
+        mine[part + 1] = bench->calls[part];
+    if (!bench->in_job)
+        return true;
+    bool ok = bench_tell(me, group, mine, TIMED_COUNT + 1, all);
+    for (int part = 0; part < TIMED_COUNT && ok; part++)
+        bench->calls[part] = (int)all[part + 1];
+    bench->slices = ok ? (int)all[0] : 1;
+    return ok;
 }
 
 /* How many calls a window has, so that a sample's windows of one part last as long as they should: rank 0 tells all. */
@@ -167,7 +205,7 @@ fit_windows(struct task *me, struct process_group *group, struct ddp_bench *benc
     }
     if (first)
         bench->allocations = bench_allocations() < 0 ? -1 : 0;
-    return ok && group_barrier_now(me, group);
+    return ok && group_barrier_now(me, group) && share_fit(me, group, bench);
 }
 
 static bool
@@ -194,10 +232,39 @@ same_elements(const struct tensor *a, const struct tensor *b)
            memcmp(tensor_elements(a), tensor_elements(b), (size_t)tensor_bytes(a)) == 0;
 }
 
+/* Between processes: each compares its own with rank 0's, and tells the others, with its losses. */
+static bool
+compare_processes(struct task *me, struct process_group *group, struct ddp_bench *bench, bool gradients)
+{
+    struct train           *train = &bench->rank[process_group_rank(group)].train;
+    const struct optimizer *mine  = train->optimizer;
+    size_t                  mark  = scope_mark(me);
+    bool                    ok    = true;
+    for (int i = 0; i < optimizer_count(mine) && ok; i++) {
+        const struct tensor *param = optimizer_state(mine, i)->param, *own = gradients ? param->grad : param;
+        struct tensor       *first = own != NULL ? tensor_empty_like(me, own->dtype, DEVICE_CPU, own) : NULL;
+        if (first != NULL)
+            memcpy(tensor_elements(first), tensor_elements(own), (size_t)tensor_bytes(own));
+        ok          = first != NULL && group_broadcast_now(me, group, first, 0);
+        bench->same = bench->same && same_elements(first, own);
+    }
+    scope_release(me, mark);
+    double words[3] = { bench->same, train->first_loss, train->last_loss }, all[3 * BENCH_RANKS];
+    ok = ok && bench_tell(me, group, words, 3, all);
+    for (int rank = 0; rank < bench->world && ok; rank++) {
+        bench->same = bench->same && all[3 * rank] > 0;
+        bench->rank[rank].train.first_loss = all[3 * rank + 1];
+        bench->rank[rank].train.last_loss  = all[3 * rank + 2];
+    }
+    return ok;
+}
+
 /* Rank 0 reads the others' memory while they wait. */
 static bool
 compare_ranks(struct task *me, struct process_group *group, struct ddp_bench *bench, bool gradients)
 {
+    if (bench->in_job)
+        return compare_processes(me, group, bench, gradients);
     if (!group_barrier_now(me, group))
         return false;
     const struct optimizer *mine = bench->rank[0].train.optimizer;
@@ -234,7 +301,8 @@ ddp_body(struct task *me, struct process_group *group, void *context)
 {
     struct ddp_bench *bench = context;
     struct ddp_rank  *one   = &bench->rank[process_group_rank(group)];
-    bench_keep_core(process_group_rank(group), bench->world);
+    if (!bench->in_job)
+        bench_keep_core(process_group_rank(group), bench->world);
     size_t mark = scope_mark(me);
     bool   ok   = measure_rank(me, group, bench);
     if (one->train.optimizer != NULL)
@@ -282,10 +350,10 @@ static void
 report_ddp(struct ddp_bench *bench)
 {
     static const char *const metrics[TIMED_COUNT] = { "step", "local", "comm" };
-    char   base[120], extra[400];
+    char   base[120], extra[400], impl[48];
     snprintf(base, sizeof base, ", \"world\": %d, \"cap_mb\": %d, \"params\": %lld, \"pieces\": %d", bench->world,
              bench->cap_mb, (long long)bench->params, bench->pieces);
-    const char *impl = bench->views ? "ringside-local-views" : "ringside-local";
+    snprintf(impl, sizeof impl, "ringside-%s%s", bench->in_job ? bench->options->backend : "local", bench->views ? "-views" : "");
     struct bench_line line = { .bench = "ddp_step", .impl = impl, .name = bench->name, .unit = "us", .threads = 1,
                                .count = BENCH_SAMPLES, .ok = bench->same && ranks_learnt(bench) };
     for (int part = TIMED_COUNT - 1; part >= 0; part--) {
@@ -304,7 +372,7 @@ report_ddp(struct ddp_bench *bench)
     line.unit    = "ratio";
     line.samples = bench->cost;
     bench_report(bench->options, &line);
-    if (bench->options->json)
+    if (bench->options->json || bench_is_silent(bench->options))
         return;
     printf("            exposed %.4g us, overlap %.2f; of CPU time %.4g", exposed, overlap, cpu);
     if (bench->allocations >= 0)
@@ -318,7 +386,7 @@ run_ddp_case(const struct ddp_bench *of, const char *model, struct blas *blas)
     struct ddp_bench bench = *of;
     for (int rank = 0; rank < bench.world; rank++)
         bench.rank[rank].train = (struct train){ .options = bench.options, .name = model, .data_seed = 1 + rank };
-    struct bench_world all = { .size = bench.world, .body = ddp_body, .context = &bench, .blas = blas };
+    struct bench_world all = { .size = bench.world, .body = ddp_body, .context = &bench, .blas = blas, .job = bench.options->job };
     if (!bench_world_run(&all, EXECUTOR_FREE))
         return false;
     report_ddp(&bench);
@@ -330,10 +398,10 @@ static bool
 run_both_ways(const struct bench_options *options, const char *model, int world, int cap_mb, struct blas *blas)
 {
     struct ddp_bench bench = { .options = options, .world = world, .cap_mb = cap_mb, .slices = 1,
-                               .calls = { 3, 3, 3 }, .same = true };
+                               .calls = { 3, 3, 3 }, .same = true, .in_job = options->job != NULL };
     bool ok = true;
     snprintf(bench.name, sizeof bench.name, "%s-w%d-cap%d", model, world, cap_mb);
-    for (int views = 0; views <= !options->quick && ok && bench_wants(options, bench.name); views++) {
+    for (int views = 0; views <= (!options->quick && !bench.in_job) && ok && bench_wants(options, bench.name); views++) {
         bench.views = views != 0;
         ok          = run_ddp_case(&bench, model, blas);
     }
@@ -346,12 +414,12 @@ bench_ddp_step(const struct bench_options *options)
     static const char *const models[] = { "embed6", "embed384", "mlp64", "mlp512", "mlpwide64" };
     static const int         caps[]   = { 1, 25 };
     struct blas blas;
-    bool        fast = blas_open(&blas), ok = true;
+    bool        fast = options->job == NULL && blas_open(&blas), ok = true; /* a job has its own */
     if (options->threads > 1)
         return true;
     for (size_t i = 0; i < countof(models); i++)
         for (int world = 2; world <= BENCH_RANKS; world *= 2)
-            for (size_t cap = 0; cap < countof(caps) && ok; cap++)
+            for (size_t cap = 0; cap < countof(caps) && ok && bench_has_world(options, world); cap++)
                 ok = run_both_ways(options, models[i], world, caps[cap], fast ? &blas : NULL);
     return ok;
 }

@@ -1,6 +1,6 @@
 /* A process learns that it is one of many, and which. PyTorch: torch.distributed.run's environment variables, env://.
  *
- * Interface: job_start_settle, job_start, job_trace_path. */
+ * Interface: job_start_settle, job_start, job_start_free_port, job_trace_path. */
 #include "cli/job_start.h"
 
 #include <arpa/inet.h>
@@ -172,9 +172,8 @@ read_master(struct job_options *job)
 /* Where rank 0 will serve the store. */
 struct address { char host[HOST]; int port; };
 
-/* One that nobody has at the moment. 0: there is none. */
-static int
-free_port(void)
+int
+job_start_free_port(void)
 {
     struct sockaddr_in in   = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_ANY) };
     socklen_t          size = sizeof in;
@@ -195,7 +194,7 @@ choose_address(const struct transport_place *place, struct address *out)
     else if (place->local_size == place->size || gethostname(out->host, sizeof out->host - 1) != 0)
         snprintf(out->host, sizeof out->host, "127.0.0.1");
     if (port == NULL)
-        out->port = free_port();
+        out->port = job_start_free_port();
     else if (!read_number("MASTER_PORT", 1, PORTS_MOST, &out->port))
         out->port = -1; /* told */
 }

@@ -16,6 +16,7 @@ int job_start_settle(const char *command, enum option_scope scope, struct run_op
 /* Makes the job, if this is a process of one; else its `job` is NULL. -1: go on; else the exit status. */
 struct job_start { struct job *job; struct transport_why missing; /* outlives it */ };
 int job_start(const struct run_options *options, struct job_start *out);
+int job_start_free_port(void);   /* one that nobody has at the moment; 0: there is none */
 /* Where the trace of this process goes: options->trace, or in it, where that is a folder; in a job that has several processes
  * always somewhere, where the others find it: in `folder`. May lie in `room`. NULL: in memory. */
 const char *job_trace_path(const struct run_options *options, const struct job *job, struct runtime_folder *folder,

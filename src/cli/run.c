@@ -354,6 +354,8 @@ run_script(struct task *me, struct lesson_run *run)
         fault_point(me); /* what the last words met is told before the end */
     if (o->fault_count > 0 && o->trial == NULL && run->debugger == NULL)
         tell_unstruck(me->sched);
+    if (ok)
+        script_is_over(me, script);
     lesson_end(me, run->lesson, ok);
     if (ok && lesson_failed(run->lesson) > 0)
         run->status = STATUS_CHECK; /* checks that ranks had kept */

@@ -32,7 +32,7 @@ lone_rank_new(lua_State *L, struct task *me, enum debug_level level)
     struct job          *job     = share_job(me);
     struct world_options options = { .size = job != NULL ? job_size(job) : 1, .job = job };
     if (job != NULL)
-        job_note_call(job, &(struct job_call){ .text = "init_process_group", .line = me->line, .inside = true });
+        job_note_call(job, &(struct job_call){ .sequence = -1, .operation = "init_process_group", .line = me->line, .inside = true });
     if (job != NULL && !job_join(me, job))
         return NULL;
     struct rank *rank = calloc(1, sizeof *rank);
@@ -54,6 +54,15 @@ lone_rank_new(lua_State *L, struct task *me, enum debug_level level)
 }
 
 /* Others of a job learn that this rank is gone before its groups end, which wait for what is queued. */
+/* The others, who may wait for it, learn so before it waits for them. */
+void
+script_is_over(struct task *me, const struct script *script)
+{
+    const struct rank *rank = script->lone;
+    if (rank != NULL && share_job(me) != NULL)
+        world_rank_ended(me, rank->context.world, rank->context.rank);
+}
+
 void
 lone_rank_free(struct task *me, struct rank *rank)
 {

@@ -26,6 +26,7 @@ struct script_options {
 struct script *script_new(struct task *me, const struct script_options *options); /* NULL: failed */
 bool script_run_text(struct task *me, struct script *script, const char *name, const char *text, size_t size); /* false:
                                                                                         failed, with the line */
+void script_is_over(struct task *me, const struct script *script);   /* its rank, if it is one of a job, does nothing more */
 void script_free(struct task *me, struct script *script);
 /* As messages and traces name a lesson: its file without the folder, but for "checks/NN-slug.lua", beside which an exercise of
  * the same name lies. */

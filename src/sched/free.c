@@ -101,10 +101,18 @@ free_wait(struct task *me, struct monitor *monitor, const struct wait_reason *re
     }
     bool woken = monitor->wakes != wakes || (due && !late);
     bool ok    = woken || !late || sched_timed_out(me, limit);
-    note_waiting(me, NULL);
+    if (reason->since == 0)
+        note_waiting(me, NULL);
     if (ok && !woken && !reason->join)
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     return ok;
+}
+
+void
+sched_wait_over(struct task *me)
+{
+    if (me->waiting != NULL)
+        note_waiting(me, NULL);
 }
 
 static void
@@ -127,7 +135,8 @@ free_poll(struct task *me, uint64_t ps, const struct wait_reason *reason)
 {
     note_waiting(me, reason);
     sleep_slice(ps);
-    note_waiting(me, NULL);
+    if (reason->since == 0)
+        note_waiting(me, NULL);
 }
 
 /* A slice at a time, so that it hears soon that the run ends. */

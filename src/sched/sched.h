@@ -134,6 +134,9 @@ bool monitor_wait(struct task *me, struct monitor *monitor, const struct wait_re
     __attribute__((warn_unused_result));              /* false: failed (deadlock, timeout, stopping) */
 void monitor_wake(struct task *me, struct monitor *monitor); /* all; their clocks rise to me's */
 
+/* The wait whose slices had a `since` is over. In `free` alone. */
+void sched_wait_over(struct task *me);
+
 /* The other door to wait: for what happens outside of this run (a file, a socket), which nobody can wake us for. Lets
  * `ps` pass, then the caller looks again. In `stepped` that is virtual time, in which the others run; where they only
  * poll, too, as much real time passes, which no trace shows. In no monitor. false: failed, the run is over. */

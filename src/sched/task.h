@@ -70,7 +70,8 @@ struct wait_reason {
     const struct task *holder;    /* the task waited for (lock holder, joined task), NULL unknown */
     const char        *detail;    /* e.g. "of group 0, 2 of 4 ranks have come"; NULL none. Must outlive the wait */
     uint64_t           timeout_ps;/* 0: none. In `stepped` it never fires while a deadlock can be told */
-    uint64_t           since;     /* `free`: when a wait began of which this is but a slice; 0: now */
+    uint64_t           since;     /* `free`: when a wait began of which this is but a slice: it goes on when the slice
+                                     has ended, until sched_wait_over; 0: it begins now and ends by itself */
     uint64_t           until;     /* 0: never. At this time by sched_now the wait answers true: look again */
     bool               idle;      /* a server with nothing to do: not counted as stuck */
     bool               join;      /* ends by itself once others fail: not failed in a deadlock */

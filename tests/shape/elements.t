@@ -24,6 +24,7 @@ my %free = (
     'src/c10d/reuse.c'         => 'looks whether somebody has changed what is on its way',
     'src/parallel/check_find.c' => 'compares what has just been written',
     'src/cli/bench_allreduce.c' => 'tensors of its own, which no lesson knows',
+    'src/cli/bench_world.c'     => 'tensors of its own, which no lesson knows',
     'src/cli/bench_ddp.c'       => 'weights and gradients of its own models',
 );
 

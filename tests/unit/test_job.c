@@ -79,7 +79,8 @@ of_a_page_the_last_call_is_known_though_its_writer_died_in_the_middle(void **sta
     struct job_page *page = calloc(1, JOB_PAGE_BYTES);
     struct job_end   end;
     assert_non_null(page);
-    memcpy(page->call, "barrier #4", 11);
+    memcpy(page->operation, "barrier", 8);
+    page->sequence    = 4;
     page->line        = 9;
     page->inside      = true;
     page->group_count = 1000; /* a page that somebody has scribbled on */
@@ -92,9 +93,13 @@ of_a_page_the_last_call_is_known_though_its_writer_died_in_the_middle(void **sta
     assert_int_equal(end.how, JOB_KILLED);
     assert_true(end.inside && end.exact);
     assert_int_equal(end.group_count, JOB_PAGE_GROUPS);
-    memset(page->call, 'x', sizeof page->call);
+    page->of_group = 2;
     job_end_of_page(page, 2, "", &end);
-    assert_int_equal(strlen(end.call), sizeof end.call - 1);
+    assert_string_equal(end.call, "barrier #4 of group 2");
+    memset(page->operation, 'x', sizeof page->operation);
+    page->sequence = -1;
+    job_end_of_page(page, 2, "", &end);
+    assert_int_equal(strlen(end.call), sizeof page->operation - 1);
     free(page);
 }
 

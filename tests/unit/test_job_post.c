@@ -74,7 +74,7 @@ ask(int fd, const char *key, char *text, size_t room)
 static void
 what_is_posted_stands_in_the_log_in_its_order(void **state)
 {
-    static struct job_page page = { .line = 13, .inside = true, .call = "all_reduce #8", .group_count = 1,
+    static struct job_page page = { .line = 13, .inside = true, .operation = "all_reduce", .sequence = 8, .group_count = 1,
                                     .groups = { { 0, 9, 8 } } };
     int                  port   = 0;
     struct store_server *server = serve(&port);
@@ -98,7 +98,7 @@ what_is_posted_stands_in_the_log_in_its_order(void **state)
     assert_string_equal(read.why, "was killed by signal 9 (Killed)");
     assert_int_equal(read.groups[0].issued, 9);
     close(fd);
-    store_server_stop(server);
+    store_server_stop(server, 0);
 }
 
 static void
@@ -115,7 +115,7 @@ a_server_knows_how_many_are_connected(void **state)
     close(fds[1]);
     while (store_server_peers(server) != 0)
         nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
-    store_server_stop(server);
+    store_server_stop(server, 0);
 }
 
 static void
@@ -125,7 +125,7 @@ a_store_that_is_not_there_is_told(void **state)
     int            port = 0;
     char           why[300];
     (void)state;
-    store_server_stop(serve(&port));
+    store_server_stop(serve(&port), 0);
     assert_false(job_post_end("127.0.0.1", port, &end, why, sizeof why));
     assert_non_null(strstr(why, "cannot be reached"));
 }
