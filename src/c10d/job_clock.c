@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #include "c10d/job_internal.h"
 #include "c10d/own_host.h"
 #include "c10d/store.h"

@@ -73,23 +73,6 @@ job_page_close(struct job *job)
         free(job->page);
 }
 
-/* Equal where processes share a clock: the kernel's boot and, in a container, the namespace of its clocks. */
-void
-job_read_host(char host[JOB_HOST_ID])
-{
-    FILE *file   = fopen("/proc/sys/kernel/random/boot_id", "r");
-    char  of[24] = "";
-    host[0]      = '\0';
-    if (file == NULL)
-        return;
-    if (fgets(host, JOB_HOST_ID, file) == NULL)
-        host[0] = '\0';
-    fclose(file);
-    (void)!readlink("/proc/self/ns/time", of, sizeof of - 1);
-    size_t length = strcspn(host, "\n");
-    snprintf(host + length, JOB_HOST_ID - length, "%s", of);
-}
-
 /* ---- writing ---- */
 
 static struct job_page_group *
