@@ -11,7 +11,8 @@ message_number(struct remote_wait *wait, int from, int to)
     struct channel *channel  = wait->channel;
     uint64_t        key      = (uint64_t)from * (uint64_t)channel->size + (uint64_t)to, known = 0;
     uint64_t        sequence = (uint64_t)wait->call->sequence;
-    uint64_t        next     = map_get(&channel->hop_counts, key, &known) && known >> 20 == sequence ? known : sequence << 20;
+    bool            counts   = map_get(&channel->hop_counts, key, &known) && known >> 20 == sequence;
+    uint64_t        next     = counts ? known : sequence << 20;
     (void)map_set(&channel->hop_counts, key, next + 1); /* without memory arrows are missing */
     return next;
 }
