@@ -208,7 +208,7 @@ renew_will(struct task *me, struct job *job)
 {
     unsigned turn = atomic_load(&job->page->turn);
     uint64_t limit = sched_timeout(me->sched) / 1000000000;
-    if (turn == job->page_turn && job->next_will > 0)
+    if (job->has_will && turn == job->page_turn)
         return true;
     struct str text = { 0 };
     bool       ok   = print_own(me, job, &text);
@@ -218,7 +218,7 @@ renew_will(struct task *me, struct job *job)
         ok = store_multi_set(me, job->watched, &(const char *){ "job/now/0" }, &entry, 1);
     str_free(&text);
     job->page_turn = turn;
-    job->next_will = 1;
+    job->has_will  = true;
     return ok;
 }
 
