@@ -104,7 +104,8 @@ static unsigned
 take_turn(struct job_page *page)
 {
     unsigned turn = atomic_load_explicit(&page->turn, memory_order_relaxed) & ~1u;
-    while (!atomic_compare_exchange_weak_explicit(&page->turn, &turn, turn + 1, memory_order_acquire, memory_order_relaxed))
+    while (!atomic_compare_exchange_weak_explicit(&page->turn, &turn, turn + 1, memory_order_acquire,
+                                                  memory_order_relaxed))
         turn &= ~1u;
     atomic_thread_fence(memory_order_release);
     return turn;

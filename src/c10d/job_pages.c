@@ -1,7 +1,7 @@
 /* Where no launcher looks after the processes (mpirun, by hand), those of one host look at each other's pages, so that
- * one that is killed has told the others what it was in, to the last. A page is a memfd: its process says in the store
- * under which number, and who has opened it has it for good. Order of use: job_pages_begin, job_pages_look now and then,
- * job_pages_fill, job_pages_end. */
+ * one that is killed has told the others what it was in, to the last. A page is a memfd: its process says in the
+ * store under which number, and who has opened it has it for good. Order of use: job_pages_begin, job_pages_look now
+ * and then, job_pages_fill, job_pages_end. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,7 +45,8 @@ job_pages_begin(struct task *me, struct job *job)
     job->others[job->options.rank].looked = true;
     key_of(job->options.rank, key, sizeof key);
     read_place(place, sizeof place);
-    struct store_text value = { text, (size_t)snprintf(text, sizeof text, "%s %ld %d", place, (long)getpid(), job->page_fd) };
+    int count = snprintf(text, sizeof text, "%s %ld %d", place, (long)getpid(), job->page_fd);
+    struct store_text value = { text, (size_t)count };
     return store_multi_set(me, job->watched, &(const char *){ key }, &value, 1);
 }
 

@@ -168,13 +168,15 @@ print_group_help(const struct group *group)
 static void
 print_bench_help(void)
 {
-    printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--backend B [--world N]] [--quick] [--json]\n\n"
+    printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--backend B [--world N]]"
+           " [--quick] [--json]\n\n"
            "Measures; columns are least, median and most of the samples, and whether the result was verified.\n\n");
     for (size_t i = 0; i < countof(groups); i++)
         print_group_help(&groups[i]);
     printf("\n  --case CASE  this case only      --threads T  cases of T threads only\n"
            "  --quick      fewer repetitions   --json       JSON Lines, as a comparison wants them\n"
-           "  --backend B  mpi or gloo: allreduce and ddp_step between processes, which this starts; worlds of 2 and of 4\n"
+           "  --backend B  mpi or gloo: allreduce and ddp_step between processes, which this starts,\n"
+           "               worlds of 2 and of 4\n"
            "  --world N    with it: of N ranks only\n");
 }
 
@@ -240,15 +242,13 @@ take_value(struct bench_options *options, const char *name, const char *value)
     if (value == NULL)
         return false;
     if (strcmp(name, "--case") == 0)
-        options->only_case = value;
-    else if (strcmp(name, "--backend") == 0)
+        return (options->only_case = value) != NULL;
+    if (strcmp(name, "--backend") == 0) {
         options->backend = value;
-    else if (strcmp(name, "--threads") == 0)
-        options->threads = atoi(value);
-    else
-        options->world = atoi(value);
-    return strcmp(name, "--case") == 0 || (options->backend == value ? strcmp(value, "mpi") == 0 || strcmp(value, "gloo") == 0
-                                                                     : is_number(value));
+        return strcmp(value, "mpi") == 0 || strcmp(value, "gloo") == 0;
+    }
+    *(strcmp(name, "--threads") == 0 ? &options->threads : &options->world) = atoi(value);
+    return is_number(value);
 }
 
 /* 0: go on; else the exit status + 1. */
@@ -296,7 +296,8 @@ refuse_job(const struct request *request)
         return message(STATUS_USAGE, "bench: --world takes 2 or 4");
     for (size_t i = 0; i < countof(groups); i++)
         if (request->wanted[i] && !goes_in_job(&groups[i]))
-            return message(STATUS_USAGE, "bench: %s is no group between processes: allreduce and ddp_step are", groups[i].name);
+            return message(STATUS_USAGE, "bench: %s is no group between processes: allreduce and ddp_step are",
+                           groups[i].name);
     return -1;
 }
 

@@ -1,7 +1,8 @@
-/* bench allreduce: all-reduces of floats between ranks that are threads, or with --backend processes, called from C with no events recorded.
- * "time" is back-to-back calls, as osu_allreduce takes them; "touched" has each rank rewrite its buffer before each, as
- * backward does, and takes the rewriting alone off. bench sim_allreduce: how many messages of rings over 1 MiB the
- * stepped executor moves in a second of CPU time, several rings one after the other, world and tensors included.
+/* bench allreduce: all-reduces of floats between ranks that are threads, or with --backend processes, called from
+ * C with no events recorded. "time" is back-to-back calls, as osu_allreduce takes them; "touched" has each rank
+ * rewrite its buffer before each, as backward does, and takes the rewriting alone off. bench sim_allreduce: how
+ * many messages of rings over 1 MiB the stepped executor moves in a second of CPU time, several rings one after
+ * the other, world and tensors included.
  *
  * Interface: bench_allreduce, bench_sim_allreduce. */
 #include <stdio.h>
@@ -28,7 +29,8 @@ struct reduce_bench {
     int         ranks;
     int64_t     bytes;
     const char *algorithm;
-    int         calls;                        /* a sample's */
+    double      window;                       /* s: a sample's */
+    int         calls;                        /* in it */
     double      begin[BENCH_RANKS], end[BENCH_RANKS];
     double      plain_us[BENCH_SAMPLES], touched_us[BENCH_SAMPLES];
     bool        right[BENCH_RANKS];
@@ -95,6 +97,27 @@ reduce_sample(struct task *me, struct process_group *group, struct tensor *tenso
     return ok && group_barrier_now(me, group) && share_sample(me, group, bench);
 }
 
+/* Between processes a call may take a thousand times as long as between threads: as many fit into a sample's window as
+ * the slowest rank says. */
+static bool
+fit_calls(struct task *me, struct process_group *group, struct tensor *tensor, struct reduce_bench *bench)
+{
+    enum { TRIED = 3 };
+    double all[BENCH_RANKS], slowest = 1e-9;
+    if (world_job(process_group_world(group)) == NULL)
+        return true;
+    bool   ok    = group_barrier_now(me, group);
+    double begin = bench_now();
+    for (int i = 0; i < TRIED && ok; i++)
+        ok = reduce_once(me, group, tensor, bench);
+    double mine = (bench_now() - begin) / TRIED;
+    ok = ok && bench_tell(me, group, &mine, 1, all);
+    for (int r = 0; r < bench->ranks && ok; r++)
+        slowest = all[r] > slowest ? all[r] : slowest;
+    bench->calls = (int)(bench->window / slowest) + 1;
+    return ok;
+}
+
 static double
 reduce_us(const struct reduce_bench *bench)
 {
@@ -115,7 +138,8 @@ reduce_body(struct task *me, struct process_group *group, void *context)
     if (world_job(process_group_world(group)) == NULL)
         bench_keep_core(rank, bench->ranks);
     struct tensor *tensor = tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, &count);
-    bool           ok     = tensor != NULL && reduce_check(me, group, tensor, bench);
+    bool           ok     = tensor != NULL && reduce_check(me, group, tensor, bench) &&
+                            fit_calls(me, group, tensor, bench);
     for (int sample = 0; sample < BENCH_SAMPLES && ok; sample++) {
         double us[MODE_COUNT] = { 0 };
         for (int mode = MODE_PLAIN; mode < MODE_COUNT && ok; mode++) {
@@ -160,9 +184,10 @@ run_reduce_case(const struct bench_options *options, int ranks, int64_t bytes, c
     double guess  = (double)bytes * ranks / 2e10 + (ranks > (int)sysconf(_SC_NPROCESSORS_ONLN) ? 40e-6 : 2e-6) * ranks;
     snprintf(name_of_job, sizeof name_of_job, "ringside-%s", options->backend);
     for (size_t i = 0; i < impl_count; i++) {
-        struct reduce_bench bench = { .ranks = ranks, .bytes = bytes, .algorithm = impls[i].algorithm,
+        struct reduce_bench bench = { .ranks = ranks, .bytes = bytes, .algorithm = impls[i].algorithm, .window = window,
                                       .calls = (int)(window / guess) + 1 };
-        struct bench_world world = { .size = ranks, .body = reduce_body, .context = &bench, .job = options->job };
+        struct bench_world world = { .size = ranks, .body = reduce_body, .context = &bench,
+                                     .job = options->job };
         if (!bench_world_run(&world, EXECUTOR_FREE))
             return false;
         report_reduce(options, &bench, options->job != NULL ? name_of_job : impls[i].impl, name);
@@ -178,7 +203,8 @@ bench_allreduce(const struct bench_options *options)
         for (int64_t bytes = REDUCE_LEAST; bytes <= REDUCE_MOST && ok; bytes *= 4) {
             char name[48];
             snprintf(name, sizeof name, "allreduce-w%d-%lld", ranks, (long long)bytes);
-            if (bench_has_world(options, ranks) && bench_wants(options, name) && (options->threads == 0 || options->threads == ranks))
+            if (bench_has_world(options, ranks) && bench_wants(options, name) &&
+                (options->threads == 0 || options->threads == ranks))
                 ok = run_reduce_case(options, ranks, bytes, name);
         }
     return ok;

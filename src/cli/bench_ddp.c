@@ -1,10 +1,12 @@
-/* bench ddp_step: training steps through DistributedDataParallel on ranks that are threads, or with --backend processes, one of BLAS each, every
- * rank with a batch of its own. Three things take turns every few milliseconds of one run, so that the machine's moods
- * meet all: "step" is the whole step, "local" the same under no_sync, "comm" one all-reduce for each bucket-sized piece
- * of the same bytes with nothing else running. "cost" is step / local, sample by sample. The model is wrapped as the
- * peer wraps it; "ringside-local-views" has gradient_as_bucket_view besides.
+/* bench ddp_step: training steps through DistributedDataParallel on ranks that are threads, or with --backend
+ * processes, one of BLAS each, every rank with a batch of its own. Three things take turns every few milliseconds
+ * of one run, so that the machine's moods meet all: "step" is the whole step, "local" the same under no_sync,
+ * "comm" one all-reduce for each bucket-sized piece of the same bytes with nothing else running. "cost" is step /
+ * local, sample by sample. The model is wrapped as the peer wraps it; "ringside-local-views" has
+ * gradient_as_bucket_view besides.
  *
- * Interface: bench_ddp_step. A window lasts from the first rank's begin to the last one's end. */
+ * Interface: bench_ddp_step. A window lasts from the first rank's begin to the last one's end; between processes
+ * as long as the slowest rank's. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +35,7 @@ struct ddp_bench {
     const struct bench_options *options;
     char        name[48];          /* "mlp64-w2-cap25" */
     bool        views;             /* gradient_as_bucket_view */
-    bool        in_job;            /* ranks are processes: each has the whole of this, and its own rank's part is true */
+    bool        in_job;            /* ranks are processes: of each the own rank's part is true */
     int         world, cap_mb, pieces, slices;
     int         calls[TIMED_COUNT]; /* in a window */
     int64_t     params;
@@ -353,7 +355,8 @@ report_ddp(struct ddp_bench *bench)
     char   base[120], extra[400], impl[48];
     snprintf(base, sizeof base, ", \"world\": %d, \"cap_mb\": %d, \"params\": %lld, \"pieces\": %d", bench->world,
              bench->cap_mb, (long long)bench->params, bench->pieces);
-    snprintf(impl, sizeof impl, "ringside-%s%s", bench->in_job ? bench->options->backend : "local", bench->views ? "-views" : "");
+    snprintf(impl, sizeof impl, "ringside-%s%s", bench->in_job ? bench->options->backend : "local",
+             bench->views ? "-views" : "");
     struct bench_line line = { .bench = "ddp_step", .impl = impl, .name = bench->name, .unit = "us", .threads = 1,
                                .count = BENCH_SAMPLES, .ok = bench->same && ranks_learnt(bench) };
     for (int part = TIMED_COUNT - 1; part >= 0; part--) {
@@ -386,7 +389,8 @@ run_ddp_case(const struct ddp_bench *of, const char *model, struct blas *blas)
     struct ddp_bench bench = *of;
     for (int rank = 0; rank < bench.world; rank++)
         bench.rank[rank].train = (struct train){ .options = bench.options, .name = model, .data_seed = 1 + rank };
-    struct bench_world all = { .size = bench.world, .body = ddp_body, .context = &bench, .blas = blas, .job = bench.options->job };
+    struct bench_world all = { .size = bench.world, .body = ddp_body, .context = &bench, .blas = blas,
+                               .job = bench.options->job };
     if (!bench_world_run(&all, EXECUTOR_FREE))
         return false;
     report_ddp(&bench);
@@ -401,7 +405,8 @@ run_both_ways(const struct bench_options *options, const char *model, int world,
                                .calls = { 3, 3, 3 }, .same = true, .in_job = options->job != NULL };
     bool ok = true;
     snprintf(bench.name, sizeof bench.name, "%s-w%d-cap%d", model, world, cap_mb);
-    for (int views = 0; views <= (!options->quick && !bench.in_job) && ok && bench_wants(options, bench.name); views++) {
+    int  most = !options->quick && !bench.in_job;
+    for (int views = 0; views <= most && ok && bench_wants(options, bench.name); views++) {
         bench.views = views != 0;
         ok          = run_ddp_case(&bench, model, blas);
     }
@@ -419,7 +424,7 @@ bench_ddp_step(const struct bench_options *options)
         return true;
     for (size_t i = 0; i < countof(models); i++)
         for (int world = 2; world <= BENCH_RANKS; world *= 2)
-            for (size_t cap = 0; cap < countof(caps) && ok && bench_has_world(options, world); cap++)
+            for (size_t cap = 0; bench_has_world(options, world) && cap < countof(caps) && ok; cap++)
                 ok = run_both_ways(options, models[i], world, caps[cap], fast ? &blas : NULL);
     return ok;
 }

@@ -1,5 +1,5 @@
-/* Processes for bench: mpirun starts those that meet by MPI, this process itself those that meet by Gloo, with torchrun's
- * environment; rank 0 serves the store. See bench_job.h. */
+/* Processes for bench: mpirun starts those that meet by MPI, this process itself those that meet by Gloo, with
+ * torchrun's environment; rank 0 serves the store. See bench_job.h. */
 #include "cli/bench_job.h"
 
 #include <errno.h>
@@ -141,6 +141,8 @@ await_all(pid_t *children, int count)
         if (ended < 0 || result != STATUS_DONE || status_of(status) == STATUS_DONE)
             continue;
         result = status_of(status);
+        if (WIFSIGNALED(status))
+            message(0, "bench: a process was killed by signal %d (%s)", WTERMSIG(status), strsignal(WTERMSIG(status)));
         for (int i = 0; i < count; i++)
             if (children[i] > 0)
                 kill(children[i], SIGTERM);
@@ -235,8 +237,8 @@ bench_job_work(struct bench_options *options, bool (*body)(void *context), void 
     blas_open(&blas); /* before there is a second thread */
     int status = job_start(&run, &start);
     if (status < 0 && (job_size(start.job) != 2 && job_size(start.job) != BENCH_RANKS))
-        status = message(STATUS_USAGE, "bench: its cases have worlds of 2 and %d, this job has %d processes", BENCH_RANKS,
-                         job_size(start.job));
+        status = message(STATUS_USAGE, "bench: its cases have worlds of 2 and %d, this job has %d processes",
+                         BENCH_RANKS, job_size(start.job));
     if (status < 0) {
         part.job      = (struct bench_job){ .job = start.job, .blas = &blas };
         options->job  = &part.job;

@@ -32,7 +32,8 @@ lone_rank_new(lua_State *L, struct task *me, enum debug_level level)
     struct job          *job     = share_job(me);
     struct world_options options = { .size = job != NULL ? job_size(job) : 1, .job = job };
     if (job != NULL)
-        job_note_call(job, &(struct job_call){ .sequence = -1, .operation = "init_process_group", .line = me->line, .inside = true });
+        job_note_call(job, &(struct job_call){
+                               .sequence = -1, .operation = "init_process_group", .line = me->line, .inside = true });
     if (job != NULL && !job_join(me, job))
         return NULL;
     struct rank *rank = calloc(1, sizeof *rank);

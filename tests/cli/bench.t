@@ -55,6 +55,35 @@ is($wrong->{status}, 2, 'a case that there is not ends with status 2');
 my $said = qr/\Aringside: bench: no case 'embed6-w3-cap1': ddp_step has embed6-w2-cap1 [^\n]* mlpwide64-w4-cap25\n\z/;
 like($wrong->{err}, $said, 'and one line that names those that there are');
 
+for my $backend (qw(mpi gloo)) {
+  SKIP: {
+        my $devices = ringside('devices');
+        skip "--backend $backend was not built, or its toolkit is not here", 5 if $devices->{out} !~ /^  $backend +(?:Open MPI )?\d/m;
+        skip 'no mpirun is here', 5 if $backend eq 'mpi' && !grep { -x "$_/mpirun.openmpi" || -x "$_/mpirun" } split /:/, $ENV{PATH};
+        my $reduce = ringside(qw(bench allreduce --quick --json --case allreduce-w2-4096 --world 2 --backend), $backend);
+        is("$reduce->{status} $reduce->{signal}", '0 0', "bench allreduce --backend $backend starts two processes and ends with status 0");
+        my $head = qr/^\{"bench": "allreduce", "impl": "ringside-$backend", "case": "allreduce-w2-4096", "threads": 2, /m;
+        for my $metric (qw(time touched)) {
+            is(scalar(() = $reduce->{out} =~ /$head"metric": "$metric", "unit": "us", "n": 9, .*"check": "ok", "bytes": 4096, "world": 2\}$/mg),
+                1, "the first alone tells of nine samples of $metric, and the sums were right on all");
+        }
+        my $ddp = ringside(qw(bench ddp_step --quick --json --case embed6-w2-cap25 --world 2 --backend), $backend);
+        is("$ddp->{status} $ddp->{signal}", '0 0', "bench ddp_step --backend $backend as well");
+        is(scalar(() = $ddp->{out} =~ /"impl": "ringside-$backend", "case": "embed6-w2-cap25", .*"metric": "(?:step|local|comm|cost)", .*"check": "ok"/g),
+            4, 'with step, local, comm and cost; the loss fell and the replicas were equal');
+    }
+}
+for my $refused (
+    [[qw(allreduce --world 2)], qr/--world goes with --backend/, '--world alone'],
+    [[qw(allreduce --backend mpi --world 3)], qr/--world takes 2 or 4/, 'a world that has no case'],
+    [[qw(allreduce --backend nccl)], qr/--backend takes mpi or gloo/, 'another back-end'],
+    [[qw(switch --backend gloo)], qr/switch is no group between processes: allreduce and ddp_step are/, 'a group of one process'],
+) {
+    my $run = ringside('bench', @{ $refused->[0] });
+    is($run->{status}, 2, "$refused->[2] ends with status 2");
+    like($run->{err}, qr/\Aringside: bench: $refused->[1]\n\z/, 'and one line');
+}
+
 my $text = ringside(qw(bench viewer_open --quick --json --case text-1M));
 is("$text->{status} $text->{signal}", '0 0', 'bench viewer_open ends with status 0');
 for my $metric (['wall', 's'], ['rss', 'MiB']) {
