@@ -301,7 +301,8 @@ job_watch_start(struct task *me, struct job *job)
     if (job->wills == NULL || job->will_until == NULL)
         return failed(me, E_MEMORY, "out of memory for a job of %d ranks", job->options.size);
     job->watched = store_clone(me, job->store);
-    if (job->watched == NULL || !job_pages_begin(me, job))
+    /* The will first: who has joined may be gone before the task has begun. */
+    if (job->watched == NULL || !renew_will(me, job) || !job_pages_begin(me, job))
         return false;
     struct task_options options = { .name = "job", .rank = -1, .device = -1, .idle_ok = true };
     job->watcher = task_spawn(me, &options, watch, job);
