@@ -11,7 +11,7 @@
 #include "c10d/internal.h"
 #include "sched/account.h"
 
-enum { COLUMNS = 80, CALLS_AT_LEAST = 64, CALLS_OF_JOB = 256 };
+enum { COLUMNS = 80, CALLS_AT_LEAST = 64 };
 static const char before_report[] = "ringside: MismatchError: ";
 
 /* ---- groups and calls ---- */
@@ -97,7 +97,7 @@ calls_worth(const struct communicator *communicator)
 {
     int64_t most = 0, least = INT64_MAX;
     if (communicator->world->job != NULL) /* how far the others are nobody knows here */
-        return CALLS_OF_JOB;
+        return CALLS_AT_LEAST;
     for (int i = 0; i < communicator->size; i++) {
         int64_t issued = atomic_load(&communicator->issued[i]);
         most  = issued > most ? issued : most;

@@ -25,7 +25,14 @@ static bool
 gathering_asks(void *context, int rank)
 {
     const struct gathering *gathering = context;
-    return rank != gathering->world->here && !world_rank_has_ended(gathering->world, rank);
+    return rank != gathering->world->here;
+}
+
+static bool
+gathering_ended(void *context, int rank)
+{
+    const struct gathering *gathering = context;
+    return world_rank_has_ended(gathering->world, rank);
 }
 
 /* What cannot be read is as if it had not come. */
@@ -58,7 +65,8 @@ add_others(const struct world *world, struct flight *flight)
     }
     flight_size(&whole, world->size);
     gathering_take(&gathering, world->here, own.text, own.len);
-    struct job_ask ask = { world->size, &gathering, gathering_asks, gathering_take };
+    struct job_ask ask = { .size = world->size, .context = &gathering, .world = world->in_job.number,
+                           .is_asked = gathering_asks, .has_ended = gathering_ended, .take = gathering_take };
     (void)job_ask_flights(world->job, &ask);
     bool settled  = dump_settle(&gathering.dumps) && !whole.broken;
     whole.before  = flight->before;

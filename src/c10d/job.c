@@ -161,7 +161,7 @@ say_refused(struct task *me, struct job *job, const struct error *error)
     struct job_end end = { .world = -1, .how = JOB_THREW, .line = error->lesson_line };
     snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
     snprintf(end.why, sizeof end.why, "%s", error->message);
-    job_say_end(me, job, &end);
+    job_say_end(me, job, &end, NULL);
 }
 
 /* What to look after, in the words of who starts processes. */
@@ -237,7 +237,7 @@ now_ns(void)
 
 /* Over a connection of its own: whatever became of the run, this is still said. */
 void
-job_say_end(struct task *me, struct job *job, const struct job_end *given)
+job_say_end(struct task *me, struct job *job, const struct job_end *given, const struct str *dump)
 {
     struct job_end end = *given;
     char           why[200];
@@ -246,9 +246,11 @@ job_say_end(struct task *me, struct job *job, const struct job_end *given)
     end.exact = true;
     end.ns    = now_ns();
     job_note_failure(job, &end);
-    if (job->store != NULL && !job->is_lost)
-        (void)job_post_end(job->host, job->options.port, &end, why,
-                           sizeof why); /* who cannot be told knows by himself */
+    if (job->store == NULL || job->is_lost)
+        return;
+    if (dump == NULL || job_post_last(job->host, job->options.port, &end, dump))
+        (void)job_post_end(job->host, job->options.port, &end, why, sizeof why);
+    /* who cannot be told knows by himself */
 }
 
 /* One that was asked who this process is (mpirun's) wants its end, even if no rank has needed it. */
@@ -296,7 +298,7 @@ job_leave(struct task *me, struct job *job, const struct error *error)
     job_fill_groups(job, &end);
     if (end.how == JOB_RETURNED)
         atomic_store(&job->page->failed_ns, 0); /* what ranks of its spawns failed with, the lesson has caught */
-    job_say_end(me, job, &end);
+    job_say_end(me, job, &end, NULL);
     job_watch_end(me, job);
     close_transport(job);
     if (job->store != NULL)

@@ -83,8 +83,8 @@ struct job_world {
 };
 void job_add_world(struct task *me, struct job *job, struct job_world *world);    /* from now on ends are told to it */
 void job_remove_world(struct task *me, struct job *job, struct job_world *world);
-/* This process's rank of the world has ended; `end` says how. */
-void job_say_end(struct task *me, struct job *job, const struct job_end *end);
+/* This process's rank of the world has ended; `end` says how, `dump` what it has called (NULL: that is not told). */
+void job_say_end(struct task *me, struct job *job, const struct job_end *end, const struct str *dump);
 /* What this process is in, for whoever reads its page: a call begins, is over. */
 struct job_call {
     uint64_t    id;            /* of its group; 0: it is none that is counted */
@@ -102,7 +102,9 @@ void job_fill_groups(const struct job *job, struct job_end *end);             /*
 struct job_ask {
     int    size;                                                  /* ranks 0 to size - 1 */
     void  *context;
+    int    world;                                                 /* its number, for what ranks left that have ended in it */
     bool (*is_asked)(void *context, int rank);
+    bool (*has_ended)(void *context, int rank);
     void (*take)(void *context, int rank, const void *dump, size_t bytes);
 };
 bool job_ask_flights(struct job *job, const struct job_ask *ask);

@@ -38,4 +38,7 @@ void job_end_of_page(const struct job_page *page, int rank, const char *why, str
 /* From outside of a run (the launcher): connects to the job's TCP store, appends to the log, goes. Blocks 5 s at most.
  * false: `why`. */
 bool job_post_end(const char *host, int port, const struct job_end *end, char *why, size_t why_size);
+/* What the rank has called in that world, for who asks when it has ended. */
+bool job_post_last(const char *host, int port, const struct job_end *end, const struct str *dump);
+void job_last_key(int world, int rank, char *out, size_t size);
 #endif

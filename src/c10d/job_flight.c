@@ -64,7 +64,8 @@ post_ask(int fd)
     return reply.status == STORE_DONE ? reply.number : -1;
 }
 
-/* 1: `take` had it; 0: it is not there yet; -1: nobody can be asked any more. */
+/* Of a rank that has ended (number -1) what it left. 1: `take` had it; 0: it is not there yet; -1: nobody can be asked
+ * any more. */
 static int
 take_answer(int fd, int64_t number, int rank, const struct job_ask *ask)
 {
@@ -73,7 +74,10 @@ take_answer(int fd, int64_t number, int rank, const struct job_ask *ask)
     struct store_request request = { .op = STORE_GET, .keys = &keys, .key_count = 1 };
     struct store_reply   reply;
     struct store_text    text;
-    key_of(number, rank, key, sizeof key);
+    if (number < 0)
+        job_last_key(ask->world, rank, key, sizeof key);
+    else
+        key_of(number, rank, key, sizeof key);
     if (!store_plain_ask(fd, &request, &reply))
         return -1;
     if (reply.status == STORE_DONE) {
@@ -102,10 +106,11 @@ collect(int fd, int64_t number, const struct job_ask *ask, bool *there)
         for (int rank = 0; rank < ask->size; rank++) {
             if (there[rank] || !ask->is_asked(ask->context, rank))
                 continue;
-            int answer = take_answer(fd, number, rank, ask);
+            bool ended  = ask->has_ended(ask->context, rank); /* it has left what it had to say, if anything */
+            int  answer = take_answer(fd, ended ? -1 : number, rank, ask);
             if (answer < 0)
                 return false;
-            there[rank] = answer > 0;
+            there[rank] = ended || answer > 0;
             missing     = missing || !there[rank];
         }
         if (now_ms() >= end)

@@ -36,3 +36,28 @@ job_post_end(const char *host, int port, const struct job_end *end, char *why, s
     store_plain_close(fd);
     return said;
 }
+
+void
+job_last_key(int world, int rank, char *out, size_t size)
+{
+    snprintf(out, size, "job/last/%d/%d", world, rank);
+}
+
+bool
+job_post_last(const char *host, int port, const struct job_end *end, const struct str *dump)
+{
+    char                 key[64];
+    const char          *keys    = key;
+    struct store_text    value   = { str_text(dump), dump->len };
+    struct store_request request = {
+        .op = STORE_SET, .keys = &keys, .key_count = 1, .values = &value, .value_count = 1
+    };
+    struct store_reply reply;
+    job_last_key(end->world, end->rank, key, sizeof key);
+    int  fd   = store_plain_open(host, port, PATIENCE_S);
+    bool said = fd >= 0 && store_plain_ask(fd, &request, &reply);
+    if (said)
+        free(reply.bytes);
+    store_plain_close(fd);
+    return said;
+}

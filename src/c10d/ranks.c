@@ -68,7 +68,10 @@ tell_job(struct task *me, struct world *world)
         snprintf(end.why, sizeof end.why, "%s", error->message);
     }
     job_fill_groups(world->job, &end);
-    job_say_end(me, world->job, &end);
+    struct str calls = { 0 };
+    bool       told  = world->in_job.kind->write_own(me, world, &calls);
+    job_say_end(me, world->job, &end, told ? &calls : NULL);
+    str_free(&calls);
 }
 
 void

@@ -3,14 +3,18 @@
  * other or one after the other, so each is a stage that is opened in one call and closed in the next. */
 #include "c10d/remote.h"
 
-/* The number of a message among those of its slot. Both ends count, so that they agree. */
+/* The number of a message from one rank to another among those of this collective. Both ends count, so that they agree;
+ * in each collective anew. */
 static uint64_t
-message_number(struct channel *channel, int from, int to, uint64_t slot)
+message_number(struct remote_wait *wait, int from, int to)
 {
-    uint64_t key = ((uint64_t)from * (uint64_t)channel->size + (uint64_t)to) ^ slot << 20, number = 0;
-    (void)map_get(&channel->hop_counts, key, &number);
-    (void)map_set(&channel->hop_counts, key, number + 1); /* without memory arrows are missing */
-    return number ^ slot << 32;
+    struct channel *channel  = wait->channel;
+    uint64_t        key      = (uint64_t)from * (uint64_t)channel->size + (uint64_t)to, known = 0;
+    uint64_t        sequence = (uint64_t)wait->call->sequence;
+    bool            counts   = map_get(&channel->hop_counts, key, &known) && known >> 20 == sequence;
+    uint64_t        next     = counts ? known : sequence << 20;
+    (void)map_set(&channel->hop_counts, key, next + 1); /* without memory arrows are missing */
+    return next;
 }
 
 static void
@@ -35,7 +39,7 @@ remote_hop_begin(void *context, const struct transport_hop *hop)
         return;
     if (hop->is_send)
         stage_depart(wait->me, remote_flow(wait->channel, mine, hop->peer,
-                                           message_number(wait->channel, mine, hop->peer, hop->slot)));
+                                           message_number(wait, mine, hop->peer)));
     open_stage(wait, hop);
 }
 
@@ -49,7 +53,7 @@ remote_hop_end(void *context, const struct transport_hop *hop)
     if (!hop->is_send && hop->peer >= 0) {
         wait->stage.args[2] = wait->channel->ranks[hop->peer];
         stage_arrive(&wait->stage, remote_flow(wait->channel, hop->peer, mine,
-                                               message_number(wait->channel, hop->peer, mine, hop->slot)));
+                                               message_number(wait, hop->peer, mine)));
     }
     stage_leave(&wait->stage);
     wait->in_stage = false;

@@ -8,6 +8,8 @@
 #include "base/descriptors.h"
 #include "base/stack.h"
 #include "base/vec.h"
+#include "c10d/plugin.h"
+#include "c10d/transport.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "tensor/blas.h"
@@ -66,6 +68,17 @@ print_all_help(void)
     return help_names();
 }
 
+/* Of those between processes, the ones that are there, or are not. */
+static void
+print_plugins(bool there)
+{
+    struct transport_why why;
+    for (size_t i = 0; i < plugin_count(); i++)
+        if ((plugin_open(plugin_name(i), &why) != NULL) == there)
+            printf(", %s", plugin_name(i));
+    putchar('\n');
+}
+
 static int
 print_version(void)
 {
@@ -76,10 +89,12 @@ print_version(void)
     puts("ringside " RINGSIDE_VERSION);
     puts("  executors  stepped, free");
     puts("  devices    virtual (cpu)");
-    puts("  backends   local");
+    printf("  backends   local");
+    print_plugins(true);
     printf("  products   exact (fixed order); fast: %s\n", fast);
     puts("  scripting  " LUA_RELEASE);
-    puts("  not built  cuda, nccl, mpi, gloo");
+    printf("  not built  cuda, nccl");
+    print_plugins(false);
     puts("  compiler   " __VERSION__);
     if (blas.warning[0] != '\0')
         answer_line("  warning    ", blas.warning);

@@ -96,7 +96,10 @@ size_t         shared_room(const struct shared *shared);        /* bytes of a sl
 /* Where rank `rank` puts what it shows in round `round`: two rounds have two slots. */
 char          *shared_slot(const struct shared *shared, int rank, uint64_t round);
 uint64_t       shared_round(struct shared *shared);             /* the next one: each has one meeting or more */
-/* Nobody leaves before all have come. What was written before is seen after. */
+/* Before the first meeting of a collective; the rank that is in another one when they have met, -1: none is. */
+void           shared_call(struct shared *shared, const struct transport_call *call);
+int            shared_differs(const struct shared *shared);
+/* Nobody leaves before all have come. What was written before is seen after. false: given up, or they differ. */
 bool           shared_meet(struct shared *shared, struct patience *patience);
 
 /* ---- collectives: spread.c, reduce.c ---- */

@@ -16,7 +16,8 @@
  * meeting. */
 enum { LINE = 128, SLOT = 128 << 10, SHARE = 8 << 10, MOST_RANKS = 64 };
 
-struct counter { _Alignas(LINE) atomic_uint_least64_t come; };
+/* What a rank calls stands beside, for this meeting and the one before. */
+struct counter { _Alignas(LINE) atomic_uint_least64_t come; atomic_uint_least64_t calls[2]; };
 
 /* What rank 0 tells: where the memory is, and what it begins with if it is that. */
 struct address { char boot[40]; long process; int descriptor; uint64_t bytes, cookie[2]; };
@@ -30,7 +31,8 @@ struct shared {
     struct head *head;
     size_t       bytes, slot;
     int          rank, size;
-    uint64_t     meetings, rounds;
+    uint64_t     meetings, rounds, call; /* call: what this rank is in, in a number */
+    int          differs;                /* a rank that is in something else; -1: none */
 };
 
 static size_t
@@ -130,7 +132,7 @@ shared_new(MPI_Comm comm, int rank, int size)
     if (rank == 0 && address.descriptor >= 0)
         close(address.descriptor);
     if (shared != NULL)
-        *shared = (struct shared){ .head = head, .bytes = bytes, .slot = slot_bytes(size),
+        *shared = (struct shared){ .differs = -1, .head = head, .bytes = bytes, .slot = slot_bytes(size),
                                    .rank = rank, .size = size };
     if (shared != NULL && all)
         return shared;
@@ -169,16 +171,36 @@ shared_round(struct shared *shared)
     return ++shared->rounds;
 }
 
+/* Equal where ranks call the same: reading each other's memory they would not notice. */
+void
+shared_call(struct shared *shared, const struct transport_call *call)
+{
+    uint64_t bytes  = call->operation != TRANSPORT_REDUCE_SCATTER ? call->span.bytes : 0; /* there parts may differ */
+    shared->differs = -1;
+    shared->call    = (uint64_t)call->operation | (uint64_t)call->op << 8 | (uint64_t)call->dtype << 16 |
+                   (uint64_t)(call->root & 0xff) << 24 | bytes << 32;
+}
+
+int
+shared_differs(const struct shared *shared)
+{
+    return shared->differs;
+}
+
+/* What a rank calls is written before it comes, and not again before all have come to the next meeting. */
 bool
 shared_meet(struct shared *shared, struct patience *patience)
 {
     uint64_t meeting = ++shared->meetings;
+    atomic_store_explicit(&shared->head->counters[shared->rank].calls[meeting % 2], shared->call, memory_order_relaxed);
     atomic_store_explicit(&shared->head->counters[shared->rank].come, meeting, memory_order_release);
     for (int i = 0; i < shared->size; i++) {
         patience->looks = patience->asked = 0;
         while (atomic_load_explicit(&shared->head->counters[i].come, memory_order_acquire) < meeting)
             if (!patience_look(patience))
                 return false;
+        if (atomic_load_explicit(&shared->head->counters[i].calls[meeting % 2], memory_order_relaxed) != shared->call)
+            shared->differs = i;
     }
-    return true;
+    return shared->differs < 0;
 }

@@ -214,9 +214,14 @@ mpi_run(void *data, const struct transport_call *call, struct transport_why *why
     }
     bool reduces = call->operation == TRANSPORT_ALL_REDUCE || call->operation == TRANSPORT_REDUCE ||
                    call->operation == TRANSPORT_REDUCE_SCATTER;
+    if (channel->shared != NULL)
+        shared_call(channel->shared, call);
     bool fine = reduces ? reduce_run(channel, call, why) : spread_run(channel, call, why);
     if (!fine)
         atomic_store(&channel->dead, true);
+    if (!fine && channel->shared != NULL && shared_differs(channel->shared) >= 0)
+        snprintf(why->text, sizeof why->text, "rank %d of the group calls something else, or of another size",
+                 shared_differs(channel->shared));
     return fine;
 }
 
