@@ -33,9 +33,8 @@ struct job {
     int64_t                 next_entry;
     struct job_end         *wills;       /* of ranks of which somebody may know more, until: */
     uint64_t               *will_until;
-    size_t                  will_count;
-    uint64_t                next_will;   /* ps: when the own one is renewed */
-    unsigned                page_turn;   /* of the page as the own will has it */
+    bool                    has_will;    /* the server has this process's own, */
+    unsigned                page_turn;   /* of the page as it was then */
     uint64_t                next_look, stood; /* job_stand.c's: when it looks again, and what it saw the last time */
     struct job_end          of_host;     /* rank 0's page as it was last seen: where it serves the store, nobody else can say it */
     atomic_bool             is_lost;     /* the store is gone */

@@ -1,5 +1,7 @@
 /* The page on which a process of a job writes what it is in: shared with its launcher where there is one. */
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,14 +10,21 @@
 #include <unistd.h>
 #include "c10d/job_internal.h"
 
+/* Only a launcher's is sealed: no other file of the user's is written into. */
+static bool
+is_page(int fd)
+{
+    struct stat about;
+    int         seals = fcntl(fd, F_GET_SEALS);
+    return seals >= 0 && (seals & F_SEAL_SHRINK) != 0 && fstat(fd, &about) == 0 && about.st_size == JOB_PAGE_BYTES;
+}
+
 static bool
 map_page(struct job *job, const char *text, char *why, size_t why_size)
 {
-    struct stat about;
-    char       *rest = NULL;
-    long        fd   = strtol(text, &rest, 10);
-    if (rest == text || *rest != '\0' || fd < 0 || fd > 1 << 20 || fstat((int)fd, &about) != 0 ||
-        about.st_size < JOB_PAGE_BYTES) {
+    char *rest = NULL;
+    long  fd   = strtol(text, &rest, 10);
+    if (rest == text || *rest != '\0' || fd < 0 || fd > INT_MAX || !is_page((int)fd)) {
         snprintf(why, why_size, JOB_PAGE_VARIABLE "=%.40s is no page of a launcher's: leave it unset", text);
         return false;
     }
@@ -133,14 +142,17 @@ void
 job_note_failure(struct job *job, const struct job_end *end)
 {
     struct job_page *page = job->page;
-    if (end->how != JOB_THREW || atomic_load(&page->failed_ns) != 0)
+    if (end->how != JOB_THREW)
         return;
-    unsigned turn     = take_turn(page);
-    page->failed_line = end->line;
-    snprintf(page->failed_kind, sizeof page->failed_kind, "%s", end->kind);
-    snprintf(page->why, sizeof page->why, "%s", end->why);
+    unsigned turn  = take_turn(page);
+    bool     first = atomic_load(&page->failed_ns) == 0;
+    if (first) {
+        page->failed_line = end->line;
+        snprintf(page->failed_kind, sizeof page->failed_kind, "%s", end->kind);
+        snprintf(page->why, sizeof page->why, "%s", end->why);
+        atomic_store(&page->failed_ns, (uint_least64_t)end->ns);
+    }
     atomic_store_explicit(&page->turn, turn + 2, memory_order_release);
-    atomic_store(&page->failed_ns, (uint_least64_t)end->ns);
 }
 
 /* As one of those who write it. */

@@ -208,7 +208,7 @@ renew_will(struct task *me, struct job *job)
 {
     unsigned turn = atomic_load(&job->page->turn);
     uint64_t limit = sched_timeout(me->sched) / 1000000000;
-    if (turn == job->page_turn && job->next_will > 0)
+    if (job->has_will && turn == job->page_turn)
         return true;
     struct str text = { 0 };
     bool       ok   = print_own(me, job, &text);
@@ -218,7 +218,7 @@ renew_will(struct task *me, struct job *job)
         ok = store_multi_set(me, job->watched, &(const char *){ "job/now/0" }, &entry, 1);
     str_free(&text);
     job->page_turn = turn;
-    job->next_will = 1;
+    job->has_will  = true;
     return ok;
 }
 
@@ -301,7 +301,8 @@ job_watch_start(struct task *me, struct job *job)
     if (job->wills == NULL || job->will_until == NULL)
         return failed(me, E_MEMORY, "out of memory for a job of %d ranks", job->options.size);
     job->watched = store_clone(me, job->store);
-    if (job->watched == NULL || !job_pages_begin(me, job))
+    /* The will first: who has joined may be gone before the task has begun. */
+    if (job->watched == NULL || !renew_will(me, job) || !job_pages_begin(me, job))
         return false;
     struct task_options options = { .name = "job", .rank = -1, .device = -1, .idle_ok = true };
     job->watcher = task_spawn(me, &options, watch, job);

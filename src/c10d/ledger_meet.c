@@ -10,26 +10,25 @@
 #include "c10d/store.h"
 
 static void
-key_of(const struct work *work, int rank, char *out, size_t size)
+key_of(const struct work *work, int64_t sequence, int rank, char *out, size_t size)
 {
-    snprintf(out, size, "call/%016" PRIx64 "/%" PRId64 "/%d", work->group->communicator->id, work->call.sequence, rank);
+    snprintf(out, size, "call/%016" PRIx64 "/%" PRId64 "/%d", work->group->communicator->id, sequence, rank);
 }
 
 /* The first number is of what must be equal. */
 static bool
 print_mine(const struct work *work, struct str *out)
 {
-    struct fingerprint mine = fingerprint_of(&work->call, work->line), bare;
+    struct fingerprint mine = fingerprint_of(&work->call, work->line), bare = mine;
     struct str         text = { 0 };
-    memset(&bare, 0, sizeof bare);
-    bare      = mine;
     bare.line = 0;
     bare.rank = 0;
     fingerprint_print(&bare, true, &text);
     str_addf(out, "%016" PRIx64 " ", hash_bytes(bare.shapes, str_text(&text), text.len));
     fingerprint_print(&mine, true, out);
+    bool ok = str_ok(&text) && str_ok(out);
     str_free(&text);
-    return str_ok(out);
+    return ok;
 }
 
 static bool
@@ -58,9 +57,12 @@ has_called(struct task *me, struct work *work, int rank, const char *mine, bool 
     char              key[96];
     bool              there = false;
     size_t            mark  = scope_mark(me);
-    key_of(work, rank, key, sizeof key);
-    *ok = store_peek(me, work->group->world->store, key, &text, &there) &&
-          !(there && (text.count < 17 || differs(me, work, rank, text.bytes, mine)));
+    key_of(work, work->call.sequence, rank, key, sizeof key);
+    *ok = store_peek(me, work->group->world->store, key, &text, &there);
+    if (there && text.count < 17)
+        *ok = failed(me, E_RUNTIME, "the job's store tells nonsense about what rank %d calls", rank);
+    else if (there)
+        *ok = !differs(me, work, rank, text.bytes, mine);
     scope_release(me, mark);
     return there;
 }
@@ -70,7 +72,7 @@ say_mine(struct task *me, const struct work *work, const struct str *mine)
 {
     char              key[96];
     struct store_text text = { str_text(mine), mine->len };
-    key_of(work, work->group->rank, key, sizeof key);
+    key_of(work, work->call.sequence, work->group->rank, key, sizeof key);
     return store_multi_set(me, work->group->world->store, &(const char *){ key }, &text, 1);
 }
 
@@ -82,8 +84,7 @@ forget_before(struct task *me, const struct work *work)
     bool was_there;
     if (work->call.sequence == 0)
         return;
-    snprintf(key, sizeof key, "call/%016" PRIx64 "/%" PRId64 "/%d", work->group->communicator->id,
-             work->call.sequence - 1, work->group->rank);
+    key_of(work, work->call.sequence - 1, work->group->rank, key, sizeof key);
     (void)store_delete_key(me, work->group->world->store, key, &was_there);
 }
 

@@ -28,15 +28,13 @@ work_differs(struct task *me, const void *work)
 
 const struct remote_vain remote_work_vain = { work_hope, say_work, work_differs };
 
-static struct remote_wait
-link_wait(struct task *me, const struct collective *call, struct link *link, int peer)
+static void
+begin_wait(struct task *me, const struct collective *call, struct link *link, int peer, struct remote_wait *wait)
 {
-    struct remote_wait       wait;
     const struct wait_reason reason = work_reason(call->work, peer);
-    remote_wait_begin(&wait, me, link->channel, &reason);
-    wait.vain = &remote_work_vain;
-    wait.what = call->work;
-    return wait;
+    remote_wait_begin(wait, me, link->channel, &reason);
+    wait->vain = &remote_work_vain;
+    wait->what = call->work;
 }
 
 /* The last message has gone. */
@@ -46,9 +44,10 @@ link_settle(struct task *me, const struct collective *call, struct link *link)
     struct transport_request *request = link->sending;
     if (request == NULL)
         return true;
-    struct remote_wait wait = link_wait(me, call, link, link->to);
-    bool               gone = remote_await(&wait, request);
-    link->sending           = NULL;
+    struct remote_wait wait;
+    begin_wait(me, call, link, link->to, &wait);
+    bool gone     = remote_await(&wait, request);
+    link->sending = NULL;
     host_return(me, request, sizeof *request);
     return gone;
 }
@@ -71,8 +70,9 @@ remote_put(struct task *me, const struct collective *call, struct link *link, st
     link->messages++;
     if (remote->table->send(remote->own, link->to, REMOTE_LINK_TAG, data, message->bytes, link->sending))
         return true;
-    struct remote_wait   wait = link_wait(me, call, link, link->to);
-    struct transport_why why  = link->sending->why;
+    struct remote_wait   wait;
+    struct transport_why why = link->sending->why;
+    begin_wait(me, call, link, link->to, &wait);
     host_return(me, link->sending, sizeof *link->sending);
     link->sending = NULL;
     return remote_failed(&wait, &why);
@@ -82,8 +82,9 @@ static bool
 take_into(struct task *me, const struct collective *call, struct link *link, void *data, size_t bytes)
 {
     const struct remote_channel *remote  = link->channel->remote;
-    struct remote_wait           wait    = link_wait(me, call, link, link->from);
+    struct remote_wait           wait;
     struct transport_request     request = { .peer = link->from };
+    begin_wait(me, call, link, link->from, &wait);
     if (!remote->table->recv(remote->own, link->from, REMOTE_LINK_TAG, data, bytes, &request))
         return remote_failed(&wait, &request.why);
     return remote_await(&wait, &request) && (request.bytes == bytes || link_misfit(me, link, request.bytes, bytes));

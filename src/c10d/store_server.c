@@ -280,7 +280,7 @@ keeps_will(struct store_server *server, struct peer *peer, const struct store_re
         if (room) {
             memcpy(peer->will, peer->in + WIRE_HEAD, count);
             peer->will_count = count;
-            peer->patience   = request->number;
+            peer->patience   = request->number < INT32_MAX ? request->number : INT32_MAX;
             server->buffered += count;
         }
         reply.status = room ? STORE_DONE : STORE_NO_MEMORY;

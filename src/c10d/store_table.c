@@ -363,17 +363,18 @@ answer_append(struct store_table *table, const struct store_request *request, st
     reply->status = table_put(table, request->keys[0], value);
 }
 
-static void
-answer_delete(struct store_table *table, const struct store_request *request, struct store_reply *reply)
+/* Whether it was there. */
+static bool
+table_delete(struct store_table *table, const char *key)
 {
-    struct store_entry *entry = table_find(table, request->keys[0]);
-    reply->number             = entry != NULL && entry->value != NULL;
-    if (reply->number == 0)
-        return;
+    struct store_entry *entry = table_find(table, key);
+    if (entry == NULL || entry->value == NULL)
+        return false;
     value_free(table, entry->value);
     entry->value = NULL;
     table->values--;
     entry_settle(entry);
+    return true;
 }
 
 static void
@@ -434,16 +435,16 @@ answer_length(const struct store_table *table, const struct store_request *reque
     reply->number                   = entry != NULL ? entry->waiting : 0;
 }
 
-/* The counter stands for the next entry's number only when the entry is there. */
+/* The counter stands for the next entry's number only when the entry is there; of both there is neither without memory. */
 static void
 answer_post(struct store_table *table, const struct store_request *request, struct store_reply *reply)
 {
-    char                     key[STORE_KEY_BYTES + 32], count[32];
+    char                     key[STORE_KEY_BYTES + 32], counter[STORE_KEY_BYTES + 32], count[32];
     const char              *log = request->keys[0];
-    snprintf(key, sizeof key, "%.*scount", STORE_KEY_BYTES, log);
-    const struct store_value *known = table_value(table, key);
+    snprintf(counter, sizeof counter, "%.*scount", STORE_KEY_BYTES, log);
+    const struct store_value *known = table_value(table, counter);
     int64_t                   next  = 0;
-    if (known != NULL && !store_number(known->bytes, &next)) {
+    if (known != NULL && (!store_number(known->bytes, &next) || next < 0 || next == INT64_MAX)) {
         reply->status = STORE_NO_NUMBER;
         return;
     }
@@ -451,9 +452,11 @@ answer_post(struct store_table *table, const struct store_request *request, stru
     snprintf(key, sizeof key, "%.*s%" PRId64, STORE_KEY_BYTES, log, next);
     reply->number = next;
     reply->status = table_set(table, key, &request->values[0]);
-    snprintf(key, sizeof key, "%.*scount", STORE_KEY_BYTES, log);
-    if (reply->status == STORE_DONE)
-        reply->status = table_set(table, key, &(struct store_text){ count, (size_t)length });
+    if (reply->status != STORE_DONE)
+        return;
+    reply->status = table_set(table, counter, &(struct store_text){ count, (size_t)length });
+    if (reply->status != STORE_DONE)
+        (void)table_delete(table, key);
 }
 
 static int64_t
@@ -477,7 +480,7 @@ store_table_answer(struct store_table *table, const struct store_request *reques
     case STORE_ADD: answer_add(table, request, reply); break;
     case STORE_COMPARE_SET: answer_compare_set(table, request, reply); break;
     case STORE_APPEND: answer_append(table, request, reply); break;
-    case STORE_DELETE: answer_delete(table, request, reply); break;
+    case STORE_DELETE: reply->number = table_delete(table, request->keys[0]); break;
     case STORE_COUNT: reply->number = (int64_t)table->values; break;
     case STORE_LIST: answer_list(table, reply); break;
     case STORE_PUSH: answer_push(table, request, reply); break;

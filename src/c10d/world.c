@@ -123,13 +123,13 @@ world_free(struct task *me, struct world *world)
         return;
     if (world->job != NULL) /* from here on its log tells this world nothing */
         job_remove_world(me, world->job, &world->in_job);
+    hang_unwatch(world); /* nor does who stops the run ask it */
     world_free_groups(me, world);
     if (world->transport != NULL)
         world->backend->close(me, world->transport);
     if (world->store != NULL && world->job == NULL)
         store_hash_leave_world(world->store);
     store_drop(me, world->store);
-    hang_unwatch(world);
     monitor_destroy(&world->monitor);
     free(world->standstill);
     free(world->ranks);

@@ -119,8 +119,9 @@ check_list_read(struct sched *sched, struct check_list *list, struct reader *in)
 {
     bool ok = true;
     for (int64_t left = share_read_number(in); ok && left > 0 && !in->broken; left--) {
-        struct lesson_check check = { .rank = (int)share_read_number(in), .line = (uint32_t)share_read_number(in),
-                                      .ok = share_read_number(in) != 0 };
+        struct lesson_check check = { .rank = (int)share_read_number(in) };
+        check.line   = (uint32_t)share_read_number(in);
+        check.ok     = share_read_number(in) != 0;
         check.name   = share_read_text(in);
         check.detail = share_read_text(in);
         check.skip   = share_read_text(in);

@@ -54,8 +54,7 @@ lone_rank_new(lua_State *L, struct task *me, enum debug_level level)
     return job == NULL || become_rank(me, script, job) ? rank : NULL;
 }
 
-/* Others of a job learn that this rank is gone before its groups end, which wait for what is queued. */
-/* The others, who may wait for it, learn so before it waits for them. */
+/* The others, who may wait for it, learn so before it waits for them: its groups end when what is queued has. */
 void
 script_is_over(struct task *me, const struct script *script)
 {

@@ -114,14 +114,21 @@ explain_waits(struct sched *sched, struct str *out)
 const struct explainer *
 sched_set_explainer(struct sched *sched, const struct explainer *explainer)
 {
-    return atomic_exchange(&sched->explainer, explainer);
+    pthread_rwlock_wrlock(&sched->explaining);
+    const struct explainer *before = sched->explainer;
+    sched->explainer = explainer;
+    pthread_rwlock_unlock(&sched->explaining);
+    return before;
 }
 
 void
 sched_explain(struct sched *sched, const struct stop *stop, struct str *out)
 {
-    const struct explainer *explainer = atomic_load(&sched->explainer);
-    if (explainer != NULL && explainer->explain(explainer->context, stop, out))
+    pthread_rwlock_rdlock(&sched->explaining);
+    const struct explainer *explainer = sched->explainer;
+    bool told = explainer != NULL && explainer->explain(explainer->context, stop, out);
+    pthread_rwlock_unlock(&sched->explaining);
+    if (told)
         return;
     if (stop->cause == STOP_TIMEOUT)
         str_addf(out, "timed out after %.9g s: ", (double)stop->limit_ps / 1e12);

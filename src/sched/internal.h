@@ -103,7 +103,8 @@ struct sched {
     atomic_int             stop_kind; /* E_NONE: nobody asked; written after the message */
     char                   stop_message[2048];
     atomic_uint            next_flow, errors;   /* errors: how many were recorded */
-    const struct explainer *_Atomic explainer;
+    const struct explainer *explainer;
+    pthread_rwlock_t explaining;      /* read while the explainer is asked, which stays as long; guards it */
     struct account         account;
     pthread_mutex_t        fault_mutex;     /* guards what follows */
     struct faults         *faults;          /* NULL: nobody ever expected one */

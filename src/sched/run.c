@@ -25,6 +25,7 @@ sched_new(const struct sched_options *options, char *why, size_t why_size)
     sched->account.work_limit   = options->work_limit;
     sched->races      = !options->no_race_check && options->executor == EXECUTOR_STEPPED;
     pthread_mutex_init(&sched->registry, NULL);
+    pthread_rwlock_init(&sched->explaining, NULL);
     pthread_mutex_init(&sched->account.mutex, NULL);
     pthread_mutex_init(&sched->fault_mutex, NULL);
     clock_gettime(CLOCK_MONOTONIC, &sched->started);
@@ -105,6 +106,7 @@ sched_free(struct sched *sched)
         sched->source_task.drop_cells(&sched->source_task);
     free(sched->source_task.scope);
     pthread_mutex_destroy(&sched->registry);
+    pthread_rwlock_destroy(&sched->explaining);
     pthread_mutex_destroy(&sched->account.mutex);
     pthread_mutex_destroy(&sched->fault_mutex);
     faults_close(sched);

@@ -49,24 +49,32 @@ connect_to(int port)
     return fd;
 }
 
+enum { ANSWER_MOST = 8192 };
+
+static enum store_status
+tell(int fd, const struct store_request *request, char bytes[ANSWER_MOST])
+{
+    struct str         message = { 0 };
+    uint32_t           length  = 0;
+    struct store_reply reply;
+    wire_add_request(&message, request, "/");
+    assert_int_equal(send(fd, message.text, message.len, MSG_NOSIGNAL), message.len);
+    str_free(&message);
+    assert_int_equal(recv(fd, &length, sizeof length, MSG_WAITALL), sizeof length);
+    assert_true(length <= ANSWER_MOST);
+    assert_int_equal(recv(fd, bytes, length, MSG_WAITALL), length);
+    assert_true(wire_read_reply(bytes, length, &reply));
+    return reply.status;
+}
+
 /* The value of one key, as text. */
 static void
 ask(int fd, const char *key, char *text, size_t room)
 {
     struct store_request request = { .op = STORE_GET, .keys = &key, .key_count = 1 };
-    struct str           message = { 0 };
-    uint32_t             length  = 0;
-    struct store_reply   reply;
     struct store_text    value;
-    char                 bytes[8192];
-    wire_add_request(&message, &request, "/");
-    assert_int_equal(send(fd, message.text, message.len, MSG_NOSIGNAL), message.len);
-    str_free(&message);
-    assert_int_equal(recv(fd, &length, sizeof length, MSG_WAITALL), sizeof length);
-    assert_true(length <= sizeof bytes);
-    assert_int_equal(recv(fd, bytes, length, MSG_WAITALL), length);
-    assert_true(wire_read_reply(bytes, length, &reply));
-    assert_int_equal(reply.status, STORE_DONE);
+    char                 bytes[ANSWER_MOST];
+    assert_int_equal(tell(fd, &request, bytes), STORE_DONE);
     store_reply_value(bytes + WIRE_REPLY_HEAD, &value);
     snprintf(text, room, "%.*s", (int)value.count, (const char *)value.bytes);
 }
@@ -118,6 +126,58 @@ a_server_knows_how_many_are_connected(void **state)
     store_server_stop(server, 0);
 }
 
+static enum store_status
+post(int fd, const char *text, int64_t patience_ms)
+{
+    const char          *log     = JOB_LOG;
+    struct store_text    entry   = { text, strlen(text) };
+    struct store_request request = { .op = STORE_POST, .keys = &log, .key_count = 1, .values = &entry, .value_count = 1,
+                                     .number = patience_ms };
+    char                 bytes[ANSWER_MOST];
+    return tell(fd, &request, bytes);
+}
+
+static void
+a_will_is_carried_out_however_long_its_patience(void **state)
+{
+    int                  port   = 0;
+    struct store_server *server = serve(&port);
+    int                  dying = connect_to(port), living = connect_to(port);
+    char                 text[64];
+    (void)state;
+    assert_int_equal(post(dying, "an earlier one", INT64_MAX), STORE_DONE);
+    assert_int_equal(post(dying, "gone", INT64_MAX), STORE_DONE);
+    close(dying);
+    while (store_server_peers(server) != 1)
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+    ask(living, JOB_LOG "0", text, sizeof text);
+    assert_string_equal(text, "gone");
+    ask(living, JOB_LOG_COUNT, text, sizeof text);
+    assert_string_equal(text, "1");
+    close(living);
+    store_server_stop(server, 0);
+}
+
+static void
+a_counter_that_counts_no_entries_takes_none(void **state)
+{
+    static const char *const counts[] = { "9223372036854775807", "-3", "many" };
+    int                      port   = 0;
+    struct store_server     *server = serve(&port);
+    (void)state;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) {
+        const char          *key     = JOB_LOG_COUNT;
+        struct store_text    count   = { counts[i], strlen(counts[i]) };
+        struct store_request request = { .op = STORE_SET, .keys = &key, .key_count = 1, .values = &count, .value_count = 1 };
+        char                 bytes[ANSWER_MOST];
+        int                  fd = connect_to(port);
+        assert_int_equal(tell(fd, &request, bytes), STORE_DONE);
+        assert_int_equal(post(fd, "an end", 0), STORE_NO_NUMBER);
+        close(fd);
+    }
+    store_server_stop(server, 0);
+}
+
 static void
 a_store_that_is_not_there_is_told(void **state)
 {
@@ -136,6 +196,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_posted_stands_in_the_log_in_its_order),
         cmocka_unit_test(a_server_knows_how_many_are_connected),
+        cmocka_unit_test(a_will_is_carried_out_however_long_its_patience),
+        cmocka_unit_test(a_counter_that_counts_no_entries_takes_none),
         cmocka_unit_test(a_store_that_is_not_there_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
