@@ -511,6 +511,8 @@ cli_run(int argc, char **argv)
         status = lesson_choose(argv[0], &options);
     if (status < 0)
         status = job_start(&options, &start);
+    if (start.job != NULL)
+        setvbuf(stdout, NULL, _IOLBF, 0); /* a launcher's pipe, too: what was said is out if this process is killed */
     if (status < 0)
         status = run_in_job(&options, NULL, start.job);
     job_free(start.job);

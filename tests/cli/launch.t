@@ -412,6 +412,24 @@ sub pids_of {
     ok(all_gone(@pids), 'so that no process is left');
 }
 
+
+# What a lesson prints is out at once, though its stdout is a pipe.
+my $prints = lesson('prints', <<'LUA');
+local file = assert(io.open "/proc/self/stat")
+print("pid", (file:read "n"))
+file:close()
+io.write("written\n")
+while true do end
+LUA
+{
+    my $run = start(qw(--nproc 2 --grace 0.1), $prints);
+    my %heard = map { my $line = next_line($run) // 'nothing'; ($line =~ s/\d+\n/N/r => $line) } 1 .. 3;
+    is_deeply([ sort keys %heard ], [ '[1] written' . "\n", "pid\tN", "written\n" ], 'what is printed is heard while its process still runs');
+    my ($pid) = ($heard{"pid\tN"} // '') =~ /(\d+)/;
+    kill 'KILL', $pid if $pid;
+    ends_with('also of one that is killed', finish($run), 3, qr/^ringside launch: rank 0 was killed by signal 9 \(Killed\)/);
+}
+
 # ---- signals ----
 
 for my $signal (qw(INT TERM HUP)) {
