@@ -24,10 +24,14 @@ local function page(at, bytes)           -- where the run has it in its memory: 
   local file = assert(io.open("/proc/self/mem", "r+b"))
   file:seek("set", tonumber(from, 16) + at) file:write(bytes) file:close()
 end
-local function call(text, line, inside) page(8, string.pack("<I4 B z", line, inside and 1 or 0, text)) end
-local function fail(ns, line, kind) page(864, string.pack("<I4 z", line, kind)) page(856, string.pack("<I8", ns)) end
-local function joined() page(2948, "\1") end
-local function left() page(2949, "\1") end
+local function call(text, line, inside)  -- "barrier #1 of group 2", as the page has it
+  local what, number, group = text:match "^(.-) #(%d+)(.*)$"
+  group = tonumber(group:match "%d+") or 0
+  page(8, string.pack("<I4 B xxx i4 xxxx i8 c32", line, inside and 1 or 0, group, tonumber(number), what))
+end
+local function fail(ns, line, kind) page(912, string.pack("<I4 z", line, kind)) page(904, string.pack("<I8", ns)) end
+local function joined() page(2996, "\1") end
+local function left() page(2997, "\1") end
 local function die(signal) os.execute("kill -" .. signal .. " $PPID") end
 local function say(...) io.write(...) io.stdout:flush() end
 local function print(...) say(table.concat({ ... }, "\t"), "\n") end    -- what others print is the run's business
@@ -301,7 +305,7 @@ ends_with('checks that fail end nobody, and the status is 1',
 is(launch(qw(--nproc 2), program_of('well', ''))->{err}, '', 'of a job that ends well nothing is said');
 {
     my $run = launch(qw(--nproc 2), program_of('hostile', <<'LUA'));
-if rank == 1 then page(13, ("\27"):rep(64)) page(80, ("\255"):rep(4)) die "KILL" end
+if rank == 1 then page(32, ("\27"):rep(96)) page(24, ("\255"):rep(8)) page(128, ("\255"):rep(4)) die "KILL" end
 LUA
     ends_with('a page that is nonsense harms nobody', $run, 3, qr/was killed by signal 9 \(Killed\) after (?:\\x1b)+; rank 0/);
 }
