@@ -311,10 +311,13 @@ seed_generator(struct task *me, const struct run_options *options)
     return generator != NULL;
 }
 
-/* Who plans a fault beyond the run's end believes that the lesson has survived it. */
+/* Who plans a fault beyond the run's end believes that the lesson has survived it. Of a job no process knows: one that
+ * did not strike here may have struck in another. */
 static void
-tell_unstruck(struct sched *sched)
+tell_unstruck(struct sched *sched, const struct job *job)
 {
+    if (job != NULL && job_size(job) > 1)
+        return;
     struct str text = { 0 };
     for (size_t next = 0; fault_unstruck(sched, &next, &text); str_clear(&text))
         message(0, "%s", str_text(&text));
@@ -353,7 +356,7 @@ run_script(struct task *me, struct lesson_run *run)
     if (sched_has_faults(me->sched))
         fault_point(me); /* what the last words met is told before the end */
     if (o->fault_count > 0 && o->trial == NULL && run->debugger == NULL)
-        tell_unstruck(me->sched);
+        tell_unstruck(me->sched, run->job);
     if (ok)
         script_is_over(me, script);
     lesson_end(me, run->lesson, ok);
