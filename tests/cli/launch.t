@@ -301,7 +301,10 @@ LUA
     qr/^ringside launch: rank 1 ended with status 2: ValueError at line 17; rank 0 ended without an error$/);
 ends_with('checks that fail end nobody, and the status is 1',
     ringside(qw(launch --nproc 2), lesson('checks', 'local rs = require "ringside" rs.lesson { title = "x" } rs.check("no", false)')),
-    1, qr/^ringside launch: checks failed on ranks 0, 1$/);
+    1, qr/^ringside launch: checks failed$/);
+is(launch(qw(--nproc 2), '--fault', 'kill 1 at 100000', program_of('faults', ''))->{err}, '',
+   'no process of several says of a fault that it did not strike: it may have in another');
+like(launch('--fault', 'kill 0 at 100000', program_of('faults', ''))->{err}, qr/did not strike/, 'one alone does');
 is(launch(qw(--nproc 2), program_of('well', ''))->{err}, '', 'of a job that ends well nothing is said');
 {
     my $run = launch(qw(--nproc 2), program_of('hostile', <<'LUA'));
