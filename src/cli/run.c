@@ -1,6 +1,6 @@
 /* ringside run: builds what a lesson needs (trace, prices, executor, script), runs it, says how it ended.
  *
- * Interface: cli_run, run_lesson. As `python lesson.py` would. */
+ * Interface: cli_run, run_lesson, lesson_precheck. As `python lesson.py` would. */
 #include "cli/run.h"
 
 #include <errno.h>
@@ -502,6 +502,17 @@ int
 run_lesson(const struct run_options *options, struct debugger *debugger)
 {
     return run_in_job(options, debugger, NULL);
+}
+
+int
+lesson_precheck(const struct run_options *options)
+{
+    struct lesson_run run  = { .options = options };
+    bool              read = read_lesson(&run), compiles = read && script_compiles(run.text, run.size);
+    free(run.text);
+    if (!read)
+        return run.status;
+    return compiles ? -1 : run_lesson(options, NULL);
 }
 
 int

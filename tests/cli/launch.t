@@ -144,6 +144,13 @@ for my $case (
 }
 refused('refused: a lesson that is not there, in one line', ringside(qw(launch --nproc 4), folder() . '/none.lua'), 2,
         qr/none\.lua: no such file/);
+my $no_lua = lesson('no_lua', "local x = 1\nlocal y = = 2\n");
+{
+    my $run = ringside(qw(launch --nproc 4 --trace), folder() . '/never', $no_lua);
+    refused('refused: a lesson that is no Lua, in one line', $run, 2, qr/no_lua\.lua:2: unexpected symbol near '='/);
+    is($run->{err}, ringside('run', $no_lua)->{err}, 'which is that of a run');
+    ok(!-e folder() . '/never', 'and nothing is made for it');
+}
 spill(folder() . '/is-a-file', 'x');
 refused('refused: traces of several ranks in a file', ringside(qw(launch --nproc 2 --trace), folder() . '/is-a-file', $plain),
         2, qr/is there and no folder/);
@@ -352,6 +359,12 @@ LUA
                   . "rank 0: rank 1 was killed\n"
                   . "ringside launch: rank 1 was killed by signal 9 (Killed) in all_reduce #3 (line 5); rank 0 failed after it\n",
        'one that can say nothing stands in its place among those that do');
+}
+
+{
+    my $run = launch(qw(--nproc 4), lesson('boom', "local x = 1\nerror 'boom'\n"));
+    is(lines_of($run->{err} =~ s/^ringside launch: .*\n\z//mr), lines_of(join '', map { "${_}ringside: " . folder() . "/boom.lua:2: boom\n" } '', '[1] ', '[2] ', '[3] '),
+       'of those that have told their error themselves it is not told again');
 }
 
 # ---- the others learn of it ----
