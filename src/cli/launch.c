@@ -176,6 +176,14 @@ tell_held(struct launch *launch, struct worker *worker)
     worker->dropped = 0;
 }
 
+/* Killed, or gone with a bare status: no line of its own says why. What its page calls an error it has told. */
+static bool
+went_without_a_word(const struct worker *worker)
+{
+    bool killed = worker->pid == 0 && WIFSIGNALED(worker->status);
+    return worker->held.len == 0 && (killed || worker->last.failed_ns == 0);
+}
+
 /* Everybody's last words, who failed first first. Of one that could say none it is said how it went, in its place. */
 static void
 tell_all(struct launch *launch)
@@ -194,7 +202,7 @@ tell_all(struct launch *launch)
         any = any || launch->ordered[i]->held.len > 0;
     for (int i = 0; i < failed; i++) {
         struct worker *worker = &launch->workers[launch->ordered[i]->local_rank];
-        if (worker->held.len == 0 && any) {
+        if (any && went_without_a_word(worker)) {
             struct str words = { 0 };
             end_words(worker, &words);
             str_enclose(&launch->err.queue, "ringside launch: ", &words, "\n");

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "base/reader.h"
 #include "cli/message.h"
 #include "cli/options.h"
+#include "cli/run.h"
 
 enum { WORLD_MOST = 1024, PORT_USUAL = 29500, PORT_MOST = 65535, GRACE_MS = 5000 };
 
@@ -179,18 +179,6 @@ find_program(const char *command, struct launch_plan *plan)
     return -1;
 }
 
-/* One line, not one a process. */
-static int
-check_lesson(const struct run_options *options)
-{
-    const char *why = NULL;
-    int         fd  = file_open(options->lesson, &why);
-    if (fd < 0)
-        return message(STATUS_USAGE, "%.1000s: %s", options->lesson, why);
-    close(fd);
-    return -1;
-}
-
 static int
 make_folder(const char *command, struct launch_plan *plan)
 {
@@ -221,7 +209,7 @@ launch_plan_make(const char *command, const struct run_options *options, struct 
     status = status < 0 ? read_nnodes(command, words->nnodes, plan) : status;
     status = status < 0 ? read_node_rank(command, words->node_rank, plan) : status;
     status = status < 0 ? read_meeting(command, words, plan) : status;
-    status = status < 0 ? check_lesson(options) : status;
+    status = status < 0 ? lesson_precheck(options) : status; /* once, not in each process */
     status = status < 0 ? find_program(command, plan) : status;
     return status < 0 ? make_folder(command, plan) : status;
 }

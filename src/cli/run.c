@@ -1,6 +1,6 @@
 /* ringside run: builds what a lesson needs (trace, prices, executor, script), runs it, says how it ended.
  *
- * Interface: cli_run, run_lesson. As `python lesson.py` would. */
+ * Interface: cli_run, run_lesson, lesson_precheck. As `python lesson.py` would. */
 #include "cli/run.h"
 
 #include <errno.h>
@@ -311,10 +311,13 @@ seed_generator(struct task *me, const struct run_options *options)
     return generator != NULL;
 }
 
-/* Who plans a fault beyond the run's end believes that the lesson has survived it. */
+/* Who plans a fault beyond the run's end believes that the lesson has survived it. Of a job no process knows: one that
+ * did not strike here may have struck in another. */
 static void
-tell_unstruck(struct sched *sched)
+tell_unstruck(struct sched *sched, const struct job *job)
 {
+    if (job != NULL && job_size(job) > 1)
+        return;
     struct str text = { 0 };
     for (size_t next = 0; fault_unstruck(sched, &next, &text); str_clear(&text))
         message(0, "%s", str_text(&text));
@@ -353,7 +356,7 @@ run_script(struct task *me, struct lesson_run *run)
     if (sched_has_faults(me->sched))
         fault_point(me); /* what the last words met is told before the end */
     if (o->fault_count > 0 && o->trial == NULL && run->debugger == NULL)
-        tell_unstruck(me->sched);
+        tell_unstruck(me->sched, run->job);
     if (ok)
         script_is_over(me, script);
     lesson_end(me, run->lesson, ok);
@@ -502,6 +505,17 @@ run_lesson(const struct run_options *options, struct debugger *debugger)
 }
 
 int
+lesson_precheck(const struct run_options *options)
+{
+    struct lesson_run run  = { .options = options };
+    bool              read = read_lesson(&run), compiles = read && script_compiles(run.text, run.size);
+    free(run.text);
+    if (!read)
+        return run.status;
+    return compiles ? -1 : run_lesson(options, NULL);
+}
+
+int
 cli_run(int argc, char **argv)
 {
     struct run_options options;
@@ -511,6 +525,8 @@ cli_run(int argc, char **argv)
         status = lesson_choose(argv[0], &options);
     if (status < 0)
         status = job_start(&options, &start);
+    if (start.job != NULL)
+        setvbuf(stdout, NULL, _IOLBF, 0); /* a launcher's pipe, too: what was said is out if this process is killed */
     if (status < 0)
         status = run_in_job(&options, NULL, start.job);
     job_free(start.job);

@@ -24,10 +24,14 @@ local function page(at, bytes)           -- where the run has it in its memory: 
   local file = assert(io.open("/proc/self/mem", "r+b"))
   file:seek("set", tonumber(from, 16) + at) file:write(bytes) file:close()
 end
-local function call(text, line, inside) page(8, string.pack("<I4 B z", line, inside and 1 or 0, text)) end
-local function fail(ns, line, kind) page(864, string.pack("<I4 z", line, kind)) page(856, string.pack("<I8", ns)) end
-local function joined() page(2948, "\1") end
-local function left() page(2949, "\1") end
+local function call(text, line, inside)  -- "barrier #1 of group 2", as the page has it
+  local what, number, group = text:match "^(.-) #(%d+)(.*)$"
+  group = tonumber(group:match "%d+") or 0
+  page(8, string.pack("<I4 B xxx i4 xxxx i8 c32", line, inside and 1 or 0, group, tonumber(number), what))
+end
+local function fail(ns, line, kind) page(912, string.pack("<I4 z", line, kind)) page(904, string.pack("<I8", ns)) end
+local function joined() page(2996, "\1") end
+local function left() page(2997, "\1") end
 local function die(signal) os.execute("kill -" .. signal .. " $PPID") end
 local function say(...) io.write(...) io.stdout:flush() end
 local function print(...) say(table.concat({ ... }, "\t"), "\n") end    -- what others print is the run's business
@@ -140,6 +144,13 @@ for my $case (
 }
 refused('refused: a lesson that is not there, in one line', ringside(qw(launch --nproc 4), folder() . '/none.lua'), 2,
         qr/none\.lua: no such file/);
+my $no_lua = lesson('no_lua', "local x = 1\nlocal y = = 2\n");
+{
+    my $run = ringside(qw(launch --nproc 4 --trace), folder() . '/never', $no_lua);
+    refused('refused: a lesson that is no Lua, in one line', $run, 2, qr/no_lua\.lua:2: unexpected symbol near '='/);
+    is($run->{err}, ringside('run', $no_lua)->{err}, 'which is that of a run');
+    ok(!-e folder() . '/never', 'and nothing is made for it');
+}
 spill(folder() . '/is-a-file', 'x');
 refused('refused: traces of several ranks in a file', ringside(qw(launch --nproc 2 --trace), folder() . '/is-a-file', $plain),
         2, qr/is there and no folder/);
@@ -297,11 +308,14 @@ LUA
     qr/^ringside launch: rank 1 ended with status 2: ValueError at line 17; rank 0 ended without an error$/);
 ends_with('checks that fail end nobody, and the status is 1',
     ringside(qw(launch --nproc 2), lesson('checks', 'local rs = require "ringside" rs.lesson { title = "x" } rs.check("no", false)')),
-    1, qr/^ringside launch: checks failed on ranks 0, 1$/);
+    1, qr/^ringside launch: checks failed$/);
+is(launch(qw(--nproc 2), '--fault', 'kill 1 at 100000', program_of('faults', ''))->{err}, '',
+   'no process of several says of a fault that it did not strike: it may have in another');
+like(launch('--fault', 'kill 0 at 100000', program_of('faults', ''))->{err}, qr/did not strike/, 'one alone does');
 is(launch(qw(--nproc 2), program_of('well', ''))->{err}, '', 'of a job that ends well nothing is said');
 {
     my $run = launch(qw(--nproc 2), program_of('hostile', <<'LUA'));
-if rank == 1 then page(13, ("\27"):rep(64)) page(80, ("\255"):rep(4)) die "KILL" end
+if rank == 1 then page(32, ("\27"):rep(96)) page(24, ("\255"):rep(8)) page(128, ("\255"):rep(4)) die "KILL" end
 LUA
     ends_with('a page that is nonsense harms nobody', $run, 3, qr/was killed by signal 9 \(Killed\) after (?:\\x1b)+; rank 0/);
 }
@@ -345,6 +359,12 @@ LUA
                   . "rank 0: rank 1 was killed\n"
                   . "ringside launch: rank 1 was killed by signal 9 (Killed) in all_reduce #3 (line 5); rank 0 failed after it\n",
        'one that can say nothing stands in its place among those that do');
+}
+
+{
+    my $run = launch(qw(--nproc 4), lesson('boom', "local x = 1\nerror 'boom'\n"));
+    is(lines_of($run->{err} =~ s/^ringside launch: .*\n\z//mr), lines_of(join '', map { "${_}ringside: " . folder() . "/boom.lua:2: boom\n" } '', '[1] ', '[2] ', '[3] '),
+       'of those that have told their error themselves it is not told again');
 }
 
 # ---- the others learn of it ----
@@ -410,6 +430,24 @@ sub pids_of {
     ends_with('who does not hear that is killed', finish($run), 3,
               qr/^ringside launch: rank \d was killed by signal 9 \(Killed\); rank \d (?:had to be ended|failed after it)$/);
     ok(all_gone(@pids), 'so that no process is left');
+}
+
+
+# What a lesson prints is out at once, though its stdout is a pipe.
+my $prints = lesson('prints', <<'LUA');
+local file = assert(io.open "/proc/self/stat")
+print("pid", (file:read "n"))
+file:close()
+io.write("written\n")
+while true do end
+LUA
+{
+    my $run = start(qw(--nproc 2 --grace 0.1), $prints);
+    my %heard = map { my $line = next_line($run) // 'nothing'; ($line =~ s/\d+\n/N/r => $line) } 1 .. 3;
+    is_deeply([ sort keys %heard ], [ '[1] written' . "\n", "pid\tN", "written\n" ], 'what is printed is heard while its process still runs');
+    my ($pid) = ($heard{"pid\tN"} // '') =~ /(\d+)/;
+    kill 'KILL', $pid if $pid;
+    ends_with('also of one that is killed', finish($run), 3, qr/^ringside launch: rank 0 was killed by signal 9 \(Killed\)/);
 }
 
 # ---- signals ----
