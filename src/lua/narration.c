@@ -13,10 +13,13 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
+#include "c10d/job.h"
 #include "lua/check_list.h"
 #include "sched/account.h"
 #include "sched/faults.h"
 #include "sched/stage.h"
+
+enum { PROCESS_NAME = 24 };
 
 struct rank_script { int rank; struct script *script; };
 
@@ -163,18 +166,30 @@ lost(struct lesson *lesson)
         lesson->write_error = ENOMEM;
 }
 
+/* "rank N: ", who speaks where a process is a rank as a whole; "" where a launcher says so before each line. */
+static void
+name_process(const struct lesson *lesson, char name[PROCESS_NAME])
+{
+    const struct job *job = lesson->sched != NULL ? job_of(lesson->sched) : NULL;
+    name[0]               = '\0';
+    if (lesson->options.process > 0 && (job == NULL || !job_is_launched(job)))
+        snprintf(name, PROCESS_NAME, "rank %d: ", lesson->options.process);
+}
+
 /* Each line of the text behind "# " (TAP) and "rN: " (ranks) or "rank N: " (processes that are ranks as a whole). */
 static void
 add_lines(const struct lesson *lesson, struct str *out, int rank, const char *indent, const char *text)
 {
+    char process[PROCESS_NAME];
+    name_process(lesson, process);
     do {
         size_t length = strcspn(text, "\n");
         if (lesson->options.tap)
             str_add(out, "# ");
         if (rank >= 0)
             str_addf(out, "r%d: ", rank);
-        else if (lesson->options.process > 0)
-            str_addf(out, "rank %d: ", lesson->options.process);
+        else
+            str_add(out, process);
         str_add(out, indent);
         str_add_bytes(out, text, length);
         str_add(out, "\n");
@@ -376,10 +391,10 @@ lesson_print_open(struct lesson *lesson, int rank)
 {
     pthread_mutex_lock(&lesson->mutex);
     errno = 0;
-    snprintf(lesson->print_prefix, sizeof lesson->print_prefix, "%s", lesson->options.tap ? "# " : "");
-    size_t used = strlen(lesson->print_prefix);
-    if (is_silent(lesson, rank) && lesson->is_rank)
-        snprintf(lesson->print_prefix + used, sizeof lesson->print_prefix - used, "rank %d: ", lesson->options.process);
+    char process[PROCESS_NAME] = "";
+    if (is_silent(lesson, rank))
+        name_process(lesson, process);
+    snprintf(lesson->print_prefix, sizeof lesson->print_prefix, "%s%s", lesson->options.tap ? "# " : "", process);
     lesson->print_silent = is_silent(lesson, rank) && !lesson->is_rank;
     print_prefix(lesson);
 }

@@ -111,4 +111,8 @@ my $run = launched(2, '--tap', $spawns);
 is((join "\n", grep { /^(?:ok|not ok|1\.\.)/ } split /\n/, $run->{out}),
     (join "\n", grep { /^(?:ok|not ok|1\.\.)/ } split /\n/, $tap->{out}), 'under the launcher, too');
 is($run->{status}, 1, 'with the status of its checks');
+
+$run = launched(3, '--tap', $ranks);
+is((join "\n", sort grep { /^\[/ } split /\n/, $run->{out}),
+    "[1] # lines of 1\n[1] # two\n[2] # lines of 2\n[2] # two", 'and it alone says whose lines they are');
 done_testing;
