@@ -15,6 +15,7 @@
 #include "base/visible.h"
 #include "c10d/job.h"
 #include "lua/check_list.h"
+#include "lua/early.h"
 #include "sched/account.h"
 #include "sched/faults.h"
 #include "sched/stage.h"
@@ -33,6 +34,8 @@ struct lesson {
     struct check_list     kept;
     char                 *shared;     /* message of the last error that all processes of the job raise; NULL: none */
     bool                  is_rank;    /* this process of a job is one as a whole, see lesson_becomes_rank */
+    enum lesson_prints    prints;     /* of a process that is not the first; what it keeps: */
+    struct early          early;
     bool                  print_silent;
     char                  print_prefix[40];  /* of each line of a print, while it is open */
     struct rank_script   *scripts;
@@ -72,6 +75,7 @@ lesson_free(struct lesson *lesson)
         return;
     check_list_free(&lesson->kept);
     free(lesson->shared);
+    early_free(&lesson->early);
     free(lesson->scripts);
     pthread_mutex_destroy(&lesson->mutex);
     free(lesson);
@@ -395,7 +399,7 @@ lesson_print_open(struct lesson *lesson, int rank)
     if (is_silent(lesson, rank))
         name_process(lesson, process);
     snprintf(lesson->print_prefix, sizeof lesson->print_prefix, "%s%s", lesson->options.tap ? "# " : "", process);
-    lesson->print_silent = is_silent(lesson, rank) && !lesson->is_rank;
+    lesson->print_silent = is_silent(lesson, rank) && lesson->prints != PRINTS_SHOWN;
     print_prefix(lesson);
 }
 
@@ -403,6 +407,8 @@ void
 lesson_print_text(struct lesson *lesson, const char *text, size_t length)
 {
     const char *end = text + length, *newline;
+    if (lesson->print_silent && lesson->prints == PRINTS_KEPT)
+        early_add(&lesson->early, text, length);
     if (lesson->print_silent)
         return;
     while (lesson->print_prefix[0] != '\0' && (newline = memchr(text, '\n', (size_t)(end - text))) != NULL) {
@@ -416,13 +422,34 @@ lesson_print_text(struct lesson *lesson, const char *text, size_t length)
 void
 lesson_print_close(struct lesson *lesson)
 {
-    if (!lesson->print_silent)
+    if (lesson->print_silent)
+        lesson_print_text(lesson, "\n", 1);
+    else
         put_text(lesson, "\n", 1);
     if (!lesson->print_silent && lesson->options.process > 0 && lesson->options.out != NULL)
         fflush(lesson->options.out); /* so that it stands among the lines of the others where it belongs */
     bool full = lesson->options.out != NULL && fault_fills_disk(lesson->sched);
     note_write_error(lesson, !full && (lesson->options.out == NULL || !ferror(lesson->options.out)));
     pthread_mutex_unlock(&lesson->mutex);
+}
+
+void
+lesson_set_prints(struct lesson *lesson, enum lesson_prints prints)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    struct early early = lesson->early;
+    lesson->early      = (struct early){ 0 };
+    lesson->prints     = prints;
+    if (!str_ok(&early.text))
+        lost(lesson);
+    pthread_mutex_unlock(&lesson->mutex);
+    if (prints == PRINTS_SHOWN && early.text.len > 0) {
+        early_end(&early);
+        lesson_print_open(lesson, -1);
+        lesson_print_text(lesson, str_text(&early.text), early.text.len);
+        lesson_print_close(lesson);
+    }
+    early_free(&early);
 }
 
 bool
@@ -610,6 +637,8 @@ lesson_end(struct task *me, struct lesson *lesson, bool completed)
 {
     if (lesson->is_rank)
         lesson_gather(me, lesson, completed);
+    if (lesson->prints == PRINTS_KEPT)
+        lesson_set_prints(lesson, PRINTS_SHOWN); /* it never spawned: it was a rank of its own */
     lesson_join(me, lesson);
     POINT(me, lesson_end, lesson->checks, lesson->failed);
     struct str out = { 0 };

@@ -313,6 +313,8 @@ spawn_in_job(struct task *me, struct spawn *spawn)
     struct share *share = share_of(me, spawn->script, spawn->job);
     int           world = -1;
     bool          first = job_rank(spawn->job) == 0;
+    if (spawn->lesson != NULL)
+        lesson_set_prints(spawn->lesson, PRINTS_DROPPED);
     if (share == NULL || !begin_together(me, spawn, share))
         return false;
     spawn->split = spawn->count <= job_size(spawn->job);
