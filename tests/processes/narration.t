@@ -35,6 +35,7 @@ The lesson prints.
 ? How many?  a) 2   b) 3
   -> 2
 ok 1 - spawns/the answer comes in all processes
+[note] 2 ranks: process 2 of this job has no part
 r0: said
 printed by 0
 ok 2 - spawns/r0: a check of a rank
