@@ -20,7 +20,7 @@ static bool
 unset(struct task *me, const char *name)
 {
     return failed(me, E_VALUE, "Error initializing torch.distributed using env:// rendezvous: environment variable %s "
-                  "expected, but not set", name);
+                  "expected, but not set: 'ringside launch --nproc 2 FILE' sets it", name);
 }
 
 static bool

@@ -26,6 +26,9 @@ rank_here(lua_State *L)
     if (script_worker(script_of(L)) >= 0)
         raise_error(L, "ValueError", "a DataLoader worker is in no process group: give the data set rank and "
                                        "world_size when it is made");
+    if (rank == NULL && share_job(script_task(L)) != NULL)
+        raise_error(L, "ValueError", "Default process group has not been initialized: call dist.init_process_group() "
+                                     "first, which makes this process a rank of its job");
     if (rank == NULL)
         raise_error(L, "ValueError", "there are no ranks here: dist.spawn(function(rank) ... end, { world = 2 }) "
                                        "starts some");

@@ -88,6 +88,11 @@ void lesson_join(struct task *me, struct lesson *lesson);          /* prints wha
  * rank as a whole, as under torchrun: it prints, and its checks wait for lesson_end of the first. */
 void lesson_becomes_rank(struct lesson *lesson);
 bool lesson_is_rank(const struct lesson *lesson);
+/* What the script of a process that is not the first prints. It may be a lesson, for which the first prints, or a rank of a
+ * program: that shows with the first spawn, or with init_process_group, or the end. Until then its lines are kept, 64 KiB of
+ * them; when it is known they are shown or dropped, as all that follow. */
+enum lesson_prints { PRINTS_KEPT, PRINTS_SHOWN, PRINTS_DROPPED };
+void lesson_set_prints(struct lesson *lesson, enum lesson_prints prints);
 /* What ranks kept, for another process; then it is kept here no more. And what another wrote. false: failed. */
 void lesson_write_checks(struct task *me, struct lesson *lesson, struct str *out);
 bool lesson_read_checks(struct task *me, struct lesson *lesson, struct reader *in);

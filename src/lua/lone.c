@@ -34,6 +34,8 @@ lone_rank_new(lua_State *L, struct task *me, enum debug_level level)
     if (job != NULL)
         job_note_call(job, &(struct job_call){
                                .sequence = -1, .operation = "init_process_group", .line = me->line, .inside = true });
+    if (job != NULL && lesson_of(me) != NULL)
+        lesson_set_prints(lesson_of(me), PRINTS_SHOWN); /* before the wait for the others, which may be long */
     if (job != NULL && !job_join(me, job))
         return NULL;
     struct rank *rank = calloc(1, sizeof *rank);

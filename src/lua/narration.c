@@ -13,10 +13,14 @@
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
+#include "c10d/job.h"
 #include "lua/check_list.h"
+#include "lua/early.h"
 #include "sched/account.h"
 #include "sched/faults.h"
 #include "sched/stage.h"
+
+enum { PROCESS_NAME = 24 };
 
 struct rank_script { int rank; struct script *script; };
 
@@ -30,6 +34,8 @@ struct lesson {
     struct check_list     kept;
     char                 *shared;     /* message of the last error that all processes of the job raise; NULL: none */
     bool                  is_rank;    /* this process of a job is one as a whole, see lesson_becomes_rank */
+    enum lesson_prints    prints;     /* of a process that is not the first; what it keeps: */
+    struct early          early;
     bool                  print_silent;
     char                  print_prefix[40];  /* of each line of a print, while it is open */
     struct rank_script   *scripts;
@@ -69,6 +75,7 @@ lesson_free(struct lesson *lesson)
         return;
     check_list_free(&lesson->kept);
     free(lesson->shared);
+    early_free(&lesson->early);
     free(lesson->scripts);
     pthread_mutex_destroy(&lesson->mutex);
     free(lesson);
@@ -163,18 +170,30 @@ lost(struct lesson *lesson)
         lesson->write_error = ENOMEM;
 }
 
+/* "rank N: ", who speaks where a process is a rank as a whole; "" where a launcher says so before each line. */
+static void
+name_process(const struct lesson *lesson, char name[PROCESS_NAME])
+{
+    const struct job *job = lesson->sched != NULL ? job_of(lesson->sched) : NULL;
+    name[0]               = '\0';
+    if (lesson->options.process > 0 && (job == NULL || !job_is_launched(job)))
+        snprintf(name, PROCESS_NAME, "rank %d: ", lesson->options.process);
+}
+
 /* Each line of the text behind "# " (TAP) and "rN: " (ranks) or "rank N: " (processes that are ranks as a whole). */
 static void
 add_lines(const struct lesson *lesson, struct str *out, int rank, const char *indent, const char *text)
 {
+    char process[PROCESS_NAME];
+    name_process(lesson, process);
     do {
         size_t length = strcspn(text, "\n");
         if (lesson->options.tap)
             str_add(out, "# ");
         if (rank >= 0)
             str_addf(out, "r%d: ", rank);
-        else if (lesson->options.process > 0)
-            str_addf(out, "rank %d: ", lesson->options.process);
+        else
+            str_add(out, process);
         str_add(out, indent);
         str_add_bytes(out, text, length);
         str_add(out, "\n");
@@ -376,11 +395,11 @@ lesson_print_open(struct lesson *lesson, int rank)
 {
     pthread_mutex_lock(&lesson->mutex);
     errno = 0;
-    snprintf(lesson->print_prefix, sizeof lesson->print_prefix, "%s", lesson->options.tap ? "# " : "");
-    size_t used = strlen(lesson->print_prefix);
-    if (is_silent(lesson, rank) && lesson->is_rank)
-        snprintf(lesson->print_prefix + used, sizeof lesson->print_prefix - used, "rank %d: ", lesson->options.process);
-    lesson->print_silent = is_silent(lesson, rank) && !lesson->is_rank;
+    char process[PROCESS_NAME] = "";
+    if (is_silent(lesson, rank))
+        name_process(lesson, process);
+    snprintf(lesson->print_prefix, sizeof lesson->print_prefix, "%s%s", lesson->options.tap ? "# " : "", process);
+    lesson->print_silent = is_silent(lesson, rank) && lesson->prints != PRINTS_SHOWN;
     print_prefix(lesson);
 }
 
@@ -388,6 +407,8 @@ void
 lesson_print_text(struct lesson *lesson, const char *text, size_t length)
 {
     const char *end = text + length, *newline;
+    if (lesson->print_silent && lesson->prints == PRINTS_KEPT)
+        early_add(&lesson->early, text, length);
     if (lesson->print_silent)
         return;
     while (lesson->print_prefix[0] != '\0' && (newline = memchr(text, '\n', (size_t)(end - text))) != NULL) {
@@ -401,13 +422,34 @@ lesson_print_text(struct lesson *lesson, const char *text, size_t length)
 void
 lesson_print_close(struct lesson *lesson)
 {
-    if (!lesson->print_silent)
+    if (lesson->print_silent)
+        lesson_print_text(lesson, "\n", 1);
+    else
         put_text(lesson, "\n", 1);
     if (!lesson->print_silent && lesson->options.process > 0 && lesson->options.out != NULL)
         fflush(lesson->options.out); /* so that it stands among the lines of the others where it belongs */
     bool full = lesson->options.out != NULL && fault_fills_disk(lesson->sched);
     note_write_error(lesson, !full && (lesson->options.out == NULL || !ferror(lesson->options.out)));
     pthread_mutex_unlock(&lesson->mutex);
+}
+
+void
+lesson_set_prints(struct lesson *lesson, enum lesson_prints prints)
+{
+    pthread_mutex_lock(&lesson->mutex);
+    struct early early = lesson->early;
+    lesson->early      = (struct early){ 0 };
+    lesson->prints     = prints;
+    if (!str_ok(&early.text))
+        lost(lesson);
+    pthread_mutex_unlock(&lesson->mutex);
+    if (prints == PRINTS_SHOWN && early.text.len > 0) {
+        early_end(&early);
+        lesson_print_open(lesson, -1);
+        lesson_print_text(lesson, str_text(&early.text), early.text.len);
+        lesson_print_close(lesson);
+    }
+    early_free(&early);
 }
 
 bool
@@ -595,6 +637,8 @@ lesson_end(struct task *me, struct lesson *lesson, bool completed)
 {
     if (lesson->is_rank)
         lesson_gather(me, lesson, completed);
+    if (lesson->prints == PRINTS_KEPT)
+        lesson_set_prints(lesson, PRINTS_SHOWN); /* it never spawned: it was a rank of its own */
     lesson_join(me, lesson);
     POINT(me, lesson_end, lesson->checks, lesson->failed);
     struct str out = { 0 };

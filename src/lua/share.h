@@ -17,6 +17,7 @@ struct share {
     struct job     *job;
     struct store   *store;     /* a connection of its own, since it may wait long */
     struct job_end *ends;      /* room for one of each process */
+    bool            idle_told; /* that some have no rank in a spawn */
     bool            met;       /* all have been there once; before that, who does not come in the store's time never does */
 };
 

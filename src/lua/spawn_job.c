@@ -238,6 +238,23 @@ take_outcome(struct task *me, struct spawn *spawn, const struct share *share)
 
 /* ---- the ranks ---- */
 
+/* Once in a lesson: whoever started four processes for two ranks may have meant something else. */
+static void
+note_idle(const struct spawn *spawn, struct share *share)
+{
+    char text[200];
+    int  count = spawn->count, last = job_size(spawn->job) - 1;
+    if (spawn->lesson == NULL || count > last || share->idle_told)
+        return;
+    share->idle_told = true;
+    if (count == last)
+        snprintf(text, sizeof text, "%d rank%s: process %d of this job has no part", count, count == 1 ? "" : "s", last);
+    else
+        snprintf(text, sizeof text, "%d rank%s: processes %d %s %d of this job have no part", count,
+                 count == 1 ? "" : "s", count, count + 1 == last ? "and" : "to", last);
+    lesson_note(spawn->lesson, -1, "note", text);
+}
+
 static bool
 run_own_rank(struct task *me, struct spawn *spawn, int *number)
 {
@@ -313,9 +330,12 @@ spawn_in_job(struct task *me, struct spawn *spawn)
     struct share *share = share_of(me, spawn->script, spawn->job);
     int           world = -1;
     bool          first = job_rank(spawn->job) == 0;
+    if (spawn->lesson != NULL)
+        lesson_set_prints(spawn->lesson, PRINTS_DROPPED);
     if (share == NULL || !begin_together(me, spawn, share))
         return false;
     spawn->split = spawn->count <= job_size(spawn->job);
+    note_idle(spawn, share);
     (void)!(spawn->split ? run_own_rank(me, spawn, &world) : run_all_ranks(me, spawn));
     struct error all = me->error; /* not split: what the first process's ranks come to */
     bool         ok  = end_together(me, spawn, share, world);

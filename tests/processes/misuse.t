@@ -70,6 +70,16 @@ refuses('a rank below 0', { RANK => -1 }, qr/RANK is '-1': it must be a whole nu
 refuses('a world of nobody', { WORLD_SIZE => 0 }, qr/WORLD_SIZE is '0': it must be a whole number from 1/);
 without("no $_", $_, qr/environment variable $_ expected, but not set/) for qw(RANK WORLD_SIZE MASTER_ADDR MASTER_PORT);
 
+sub says {
+    my ($name, $text) = @_;
+    return lesson($name, qq(local rs = require "ringside"\nlocal dist = rs.distributed\n$text\n));
+}
+refused('env:// without a job', ringside('run', says('alone', 'dist.init_process_group { init_method = "env://" }')), 2,
+    qr/variable RANK expected, but not set: 'ringside launch --nproc 2 FILE' sets it$/);
+my ($early) = by_hand(2, {}, says('soon', 'dist.all_reduce(rs.ones(1))'));
+like($early->{err}, qr/\Aringside: [^\n]*: ValueError: Default process group has not been initialized: call dist\.init_process_group\(\) first/,
+    'a collective before init_process_group says what to call');
+
 # ---- where nobody answers as he should: side by side ----
 
 my @server = map { IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5, Proto => 'tcp') or die "no port: $!" } 0, 1;

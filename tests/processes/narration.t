@@ -35,6 +35,7 @@ The lesson prints.
 ? How many?  a) 2   b) 3
   -> 2
 ok 1 - spawns/the answer comes in all processes
+[note] 2 ranks: process 2 of this job has no part
 r0: said
 printed by 0
 ok 2 - spawns/r0: a check of a rank
@@ -111,4 +112,38 @@ my $run = launched(2, '--tap', $spawns);
 is((join "\n", grep { /^(?:ok|not ok|1\.\.)/ } split /\n/, $run->{out}),
     (join "\n", grep { /^(?:ok|not ok|1\.\.)/ } split /\n/, $tap->{out}), 'under the launcher, too');
 is($run->{status}, 1, 'with the status of its checks');
+
+# What the others print before it is known whether the script is a rank.
+my $early = lesson('early', <<'LUA');
+local rs = require "ringside"
+local dist = rs.distributed
+print("early\nlines")
+rs.say "Said."
+dist.init_process_group()
+print("later")
+LUA
+@runs = by_hand(2, {}, $early);
+is($runs[0]{out}, "early\nlines\nSaid.\nlater\n", 'the first prints at once');
+is($runs[1]{out}, "rank 1: early\nrank 1: lines\nrank 1: later\n", 'the others when they are ranks');
+@runs = by_hand(2, {}, lesson('never', qq(print("a", 1)\nprint("")\nprint("b"))));
+is($runs[1]{out}, "rank 1: a\t1\nrank 1: \nrank 1: b\n", 'or at the end of a program that never becomes one');
+@runs = by_hand(2, {}, lesson('dies', qq(print("a")\nerror("boom"))));
+is($runs[1]{out}, "rank 1: a\n", 'or that fails');
+@runs = by_hand(2, {}, lesson('both', <<'LUA'));
+local dist = require "ringside".distributed
+print("for the lesson")
+dist.spawn(function() end, { world = 2 })
+print("for the lesson, too")
+dist.init_process_group()
+print("a rank")
+LUA
+is($runs[0]{out}, "for the lesson\nfor the lesson, too\na rank\n", 'the first speaks for a lesson that spawns');
+is($runs[1]{out}, "rank 1: a rank\n", 'the others do not, until they are ranks');
+@runs = by_hand(2, {}, lesson('much', qq(for i = 1, 10000 do print("line " .. i) end)));
+like($runs[1]{out}, qr/\A(?:rank 1: line \d+\n)+rank 1: \[note\] \d+ bytes more were printed: 65536 are kept [^\n]*\n\z/,
+    'whole lines of it are kept, so many, and what is lost is told');
+
+$run = launched(3, '--tap', $ranks);
+is((join "\n", sort grep { /^\[/ } split /\n/, $run->{out}),
+    "[1] # lines of 1\n[1] # two\n[2] # lines of 2\n[2] # two", 'and it alone says whose lines they are');
 done_testing;

@@ -111,6 +111,15 @@ like($runs[0]{out}, qr/\[note\] 4 ranks are more than this job's 2 processes: th
     'it says so');
 is($runs[1]{out}, '', 'the other says nothing');
 
+my $few = "dist.spawn(function() end, { world = 2 })\ndist.spawn(function() end, { world = 1 })\n";
+@runs = shows(4, $few);
+is($runs[0]{out}, "[note] 2 ranks: processes 2 and 3 of this job have no part\n", 'fewer ranks than processes: said once');
+is(join('', map { $_->{out} } @runs[1 .. 3]), '', 'by the first');
+@runs = shows(2, "dist.spawn(function() end, { world = 1 })\n");
+is($runs[0]{out}, "[note] 1 rank: process 1 of this job has no part\n", 'of one');
+@runs = shows(4, "dist.spawn(function() end, { world = 1 })\n");
+is($runs[0]{out}, "[note] 1 rank: processes 1 to 3 of this job have no part\n", 'of many');
+
 @runs = shows(2, <<'LUA');
 local told = dist.spawn(function(rank)
   local before = dist.is_initialized()
