@@ -248,7 +248,8 @@ note_idle(const struct spawn *spawn, struct share *share)
         return;
     share->idle_told = true;
     if (count == last)
-        snprintf(text, sizeof text, "%d rank%s: process %d of this job has no part", count, count == 1 ? "" : "s", last);
+        snprintf(text, sizeof text, "%d rank%s: process %d of this job has no part", count, count == 1 ? "" : "s",
+                 last);
     else
         snprintf(text, sizeof text, "%d rank%s: processes %d %s %d of this job have no part", count,
                  count == 1 ? "" : "s", count, count + 1 == last ? "and" : "to", last);
