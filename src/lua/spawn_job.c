@@ -247,12 +247,12 @@ note_idle(const struct spawn *spawn, struct share *share)
     if (spawn->lesson == NULL || count > last || share->idle_told)
         return;
     share->idle_told = true;
+    const char *ranks = count == 1 ? "rank" : "ranks";
     if (count == last)
-        snprintf(text, sizeof text, "%d rank%s: process %d of this job has no part", count, count == 1 ? "" : "s",
-                 last);
+        snprintf(text, sizeof text, "%d %s: process %d of this job has no part", count, ranks, last);
     else
-        snprintf(text, sizeof text, "%d rank%s: processes %d %s %d of this job have no part", count,
-                 count == 1 ? "" : "s", count, count + 1 == last ? "and" : "to", last);
+        snprintf(text, sizeof text, "%d %s: processes %d %s %d of this job have no part", count, ranks, count,
+                 count + 1 == last ? "and" : "to", last);
     lesson_note(spawn->lesson, -1, "note", text);
 }
 
