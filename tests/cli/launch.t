@@ -367,6 +367,20 @@ LUA
        'of those that have told their error themselves it is not told again');
 }
 
+{
+    my $run = launch(qw(--nproc 3 --grace 100), program_of('reports', <<"LUA"));
+if rank > 0 then wait_for("$dir/reports." .. rank - 1) end
+fail(1000 + rank, 6, "DeadlockError")
+err("ringside: DeadlockError: rank 1 waits\\n  cause: of it\\n  \\n  more\\n  FILE:6\\nanother of ", rank, "\\n")
+touch("$dir/reports." .. rank)
+os.exit(3)
+LUA
+    my $head = "ringside: DeadlockError: rank 1 waits\n";
+    is($run->{err} =~ s/^ringside launch.*\n\z//mr, "$head  cause: of it\n  \n  more\n  FILE:6\nanother of 0\n" . join('', map {
+           "[$_] ${head}[$_]   cause: of it\n[$_]   (the rest as above)\n[$_] another of $_\n" } 1, 2),
+       'a report of a hang stands there once: of the others its head and its cause');
+}
+
 # ---- the others learn of it ----
 
 my $log = program_of('log', <<'LUA');
