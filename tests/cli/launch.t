@@ -158,6 +158,8 @@ is(launch($plain)->{out}, "done\n", 'one process if nothing is said');
 is(launch(qw(--nnodes 1:1 --max-restarts 0 --nproc_per_node=2 --rdzv-backend c10d --rdzv_endpoint localhost:0), $plain)
        ->{out} =~ s/\[1\] //r, "done\ndone\n", 'options go by torchrun\'s spellings');
 like(ringside(qw(launch --help))->{out}, qr/--nproc N .*--trace DIR .*rank0\.trace/s, '--help lists them');
+like(ringside(qw(launch --help))->{out}, qr/--backend NAME +gloo if not given.*mpirun -n 4 ringside run --backend mpi/s,
+     'and that MPI is for mpirun');
 like(ringside(qw(help launch))->{out}, qr/^ringside launch \[options\]/, 'help launch is the same');
 
 # ---- who is who ----
