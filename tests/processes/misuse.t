@@ -70,6 +70,17 @@ refuses('a rank below 0', { RANK => -1 }, qr/RANK is '-1': it must be a whole nu
 refuses('a world of nobody', { WORLD_SIZE => 0 }, qr/WORLD_SIZE is '0': it must be a whole number from 1/);
 without("no $_", $_, qr/environment variable $_ expected, but not set/) for qw(RANK WORLD_SIZE MASTER_ADDR MASTER_PORT);
 
+# ---- mpirun without --backend mpi ----
+
+sub alone_of {
+    my ($rank, @words) = @_;
+    return ringside({ env => { OMPI_COMM_WORLD_RANK => $rank, OMPI_COMM_WORLD_SIZE => 2 } }, 'run', @words, lesson('alone', 'print "x"'))->{err};
+}
+is(alone_of(0), "ringside: mpirun started 2 processes, and each runs the whole lesson by itself: with --backend mpi they are its ranks\n",
+   'mpirun\'s first process says that they are no job');
+is(alone_of(1), '', 'the others do not');
+is(alone_of(0, qw(--backend local)), '', 'nor does one that is meant to be alone');
+
 # ---- where nobody answers as he should: side by side ----
 
 my @server = map { IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5, Proto => 'tcp') or die "no port: $!" } 0, 1;
