@@ -440,6 +440,7 @@ run_all(struct launch *launch)
     int status = serve_store(launch);
     if (status >= 0)
         return status;
+    launch_plan_clear(&launch->plan);
     if (!start_all(launch)) {
         end_all(launch);
         return STATUS_FAILED;

@@ -281,6 +281,16 @@ LUA
     my $dir = folder() . '/traces';
     is(launch(qw(--nproc 2 --trace), $dir, $plain)->{status}, 0, 'each rank keeps its trace in a folder');
     is_deeply([ map { s{.*/}{}r } sort glob "$dir/*" ], [ 'rank0.trace', 'rank1.trace' ], 'under its name');
+    launch(qw(--nproc 4 --trace), $dir, $plain);
+    spill("$dir/rank7.trace", "ringside-trace, but not ours\n");
+    spill("$dir/rank8.trace", '');
+    symlink 'rank2.trace', "$dir/rank9.trace" or die "symlink: $!";
+    rename "$dir/rank2.trace", "$dir/rank02.trace" or die "rename: $!";
+    symlink 'rank02.trace', "$dir/rank2.trace" or die "symlink: $!";
+    my $again = launch(qw(--nproc 2 --trace), $dir, $plain);
+    is_deeply([ map { s{.*/}{}r } sort glob "$dir/*" ], [ map { "rank$_.trace" } qw(0 02 1 2 7 8 9) ],
+              'traces that ranks of a larger job left there go, nothing else does');
+    is($again->{err}, '', 'without a word');
     is(launch('--trace', "$dir/one.trace", $plain)->{status}, 0, 'one process keeps it in a file');
     ok(-f "$dir/one.trace", 'of that name');
 }
