@@ -229,8 +229,8 @@ tell_strangers(const struct run_options *options)
     const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *size = getenv("OMPI_COMM_WORLD_SIZE");
     long        count = size != NULL ? strtol(size, NULL, 10) : 0;
     if (options->backend == NULL && count > 1 && rank != NULL && strcmp(rank, "0") == 0)
-        message(0, "mpirun started %ld processes, and each runs the whole lesson by itself: with --backend mpi they are "
-                "its ranks", count);
+        message(0, "mpirun started %ld processes, and each runs the whole lesson by itself: with --backend mpi they "
+                "are its ranks", count);
 }
 
 /* ---- the job ---- */

@@ -263,7 +263,7 @@ job_words(const struct worker *workers, int count, const struct worker *const *o
         end_words(ordered[0], &words);
         add_others(workers, count, ordered[0], &words);
     } else if (job_status(workers, count, ordered, failed, by) == STATUS_CHECK) {
-        str_add(&words, "checks failed"); /* whose, the lesson's own lines say: rank 0 ends as if others' were its own */
+        str_add(&words, "checks failed"); /* whose, the lesson's lines say: rank 0 ends as if others' were its own */
     }
     if (words.len > 0)
         str_enclose(out, "ringside launch: ", &words, "\n");
