@@ -222,6 +222,17 @@ ask_launcher(const struct transport *transport, struct job_options *job, struct 
     return -1;
 }
 
+/* Open MPI's launcher has begun several of us, who know nothing of each other: the first one says so, once for all. */
+static void
+tell_strangers(const struct run_options *options)
+{
+    const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *size = getenv("OMPI_COMM_WORLD_SIZE");
+    long        count = size != NULL ? strtol(size, NULL, 10) : 0;
+    if (options->backend == NULL && count > 1 && rank != NULL && strcmp(rank, "0") == 0)
+        message(0, "mpirun started %ld processes, and each runs the whole lesson by itself: with --backend mpi they "
+                "are its ranks", count);
+}
+
 /* ---- the job ---- */
 
 /* What a plug-in starts (MPI's own threads) must leave signals to whoever watches the run: mpirun's SIGTERM would end
@@ -245,8 +256,10 @@ start(const struct run_options *options, struct job_start *out)
     struct address     address = { .port = 0 };
     char               why[300] = "";
     *out = (struct job_start){ .job = NULL };
-    if (!is_wanted(options))
+    if (!is_wanted(options)) {
+        tell_strangers(options);
         return -1;
+    }
     const char *name = options->backend != NULL ? options->backend : "gloo";
     const struct transport *transport = plugin_open(name, &out->missing);
     if (transport == NULL && options->backend != NULL)

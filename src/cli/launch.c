@@ -165,10 +165,10 @@ read_rest(struct launch *launch, struct worker *worker)
 }
 
 static void
-tell_held(struct launch *launch, struct worker *worker)
+tell_held(struct launch *launch, struct worker *worker, bool *reported)
 {
     struct str *out = &launch->err.queue;
-    str_add_bytes(out, str_text(&worker->held), worker->held.len);
+    *reported = held_words(worker, *reported, out);
     if (worker->dropped > 0)
         str_addf(out, "ringside launch: rank %d said %zu bytes more, for which there was no room\n", worker->rank,
                  worker->dropped);
@@ -197,7 +197,7 @@ tell_all(struct launch *launch)
             launch->workers[i].failed_ns = launch->workers[i].last.failed_ns;
         }
     int  failed = ends_in_order(launch->workers, launch->started, launch->ordered);
-    bool any    = false;
+    bool any    = false, reported = false;
     for (int i = 0; i < failed; i++)
         any = any || launch->ordered[i]->held.len > 0;
     for (int i = 0; i < failed; i++) {
@@ -208,7 +208,7 @@ tell_all(struct launch *launch)
             str_enclose(&launch->err.queue, "ringside launch: ", &words, "\n");
             str_free(&words);
         }
-        tell_held(launch, worker);
+        tell_held(launch, worker, &reported);
     }
 }
 
@@ -440,6 +440,7 @@ run_all(struct launch *launch)
     int status = serve_store(launch);
     if (status >= 0)
         return status;
+    launch_plan_clear(&launch->plan);
     if (!start_all(launch)) {
         end_all(launch);
         return STATUS_FAILED;

@@ -1,6 +1,7 @@
 /* Ends in order and in words.
  *
- * Interface: worker_note_end, worker_left_others, worker_post_end; ends_in_order, end_words; job_words, job_status. */
+ * Interface: worker_note_end, worker_left_others, worker_post_end; ends_in_order, end_words, held_words; job_words,
+ * job_status. */
 #include "cli/launch_end.h"
 
 #include <stdio.h>
@@ -152,6 +153,69 @@ end_words(const struct worker *worker, struct str *out)
     if (page->failed_line > 0)
         str_addf(out, " at line %u", (unsigned)page->failed_line);
 }
+
+/* ---- reports of a hang ---- */
+
+/* Line `text` behind "[2] "; NULL: it is no line of that rank's. */
+static const char *
+own_line(const struct worker *worker, const char *text)
+{
+    char   mark[16];
+    size_t length = (size_t)snprintf(mark, sizeof mark, "[%d] ", worker->rank);
+    if (!worker->err.prefixed)
+        return text;
+    return strncmp(text, mark, length) == 0 ? text + length : NULL;
+}
+
+static const char *
+next_line(const char *text)
+{
+    const char *feed = strchr(text, '\n');
+    return feed != NULL ? feed + 1 : text + strlen(text);
+}
+
+static bool
+is_head(const char *line)
+{
+    static const char *const heads[] = { "ringside: DeadlockError: ", "ringside: MismatchError: ",
+                                         "ringside: TimeoutError: " };
+    for (size_t i = 0; line != NULL && i < countof(heads); i++)
+        if (strncmp(line, heads[i], strlen(heads[i])) == 0)
+            return true;
+    return false;
+}
+
+/* The end of the report that `text` begins with, its head and indented lines, and in `cut` where its third line begins.
+ * NULL: it begins with none, or one so short that it is said again. */
+static const char *
+report_end(const struct worker *worker, const char *text, const char **cut)
+{
+    const char *line, *at = next_line(text);
+    int         count = 1;
+    if (!is_head(own_line(worker, text)))
+        return NULL;
+    for (; (line = own_line(worker, at)) != NULL && strncmp(line, "  ", 2) == 0; at = next_line(at))
+        if (++count == 3)
+            *cut = at;
+    return count > 3 ? at : NULL;
+}
+
+bool
+held_words(const struct worker *worker, bool reported, struct str *out)
+{
+    const char *text = str_text(&worker->held), *cut = text, *end = report_end(worker, text, &cut);
+    if (reported && end != NULL) {
+        str_add_bytes(out, text, (size_t)(cut - text));
+        if (worker->err.prefixed)
+            str_addf(out, "[%d] ", worker->rank);
+        str_add(out, "  (the rest as above)\n");
+        text = end;
+    }
+    str_add(out, text); /* what is held has no NUL: it was spelled out */
+    return reported || end != NULL;
+}
+
+/* ---- the job ---- */
 
 /* "ranks 0, 3", "12 ranks"; but `but`. Answers whether there is any. */
 static bool

@@ -1,9 +1,11 @@
 /* torchrun's options as numbers. Nonsense is refused here, in one line each, before anything starts.
  *
- * Interface: launch_plan_make. */
+ * Interface: launch_plan_make, launch_plan_clear. */
 #include "cli/launch_plan.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/run.h"
+#include "trace/format.h"
 
 enum { WORLD_MOST = 1024, PORT_USUAL = 29500, PORT_MOST = 65535, GRACE_MS = 5000 };
 
@@ -212,4 +215,43 @@ launch_plan_make(const char *command, const struct run_options *options, struct 
     status = status < 0 ? lesson_precheck(options) : status; /* once, not in each process */
     status = status < 0 ? find_program(command, plan) : status;
     return status < 0 ? make_folder(command, plan) : status;
+}
+
+/* ---- traces of a larger job ---- */
+
+/* "rank3.trace", as a rank would call its own; -1: it is none. */
+static int
+rank_of_name(const char *name)
+{
+    char own[32];
+    int  rank = -1;
+    if (sscanf(name, "rank%9d", &rank) != 1)
+        return -1;
+    snprintf(own, sizeof own, "rank%d.trace", rank);
+    return strcmp(own, name) == 0 ? rank : -1;
+}
+
+static bool
+is_trace(int folder, const char *name)
+{
+    char        magic[sizeof TRACE_MAGIC] = "";
+    struct stat about;
+    int         fd = openat(folder, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    bool is = fd >= 0 && fstat(fd, &about) == 0 && S_ISREG(about.st_mode) &&
+              read(fd, magic, sizeof magic) == (ssize_t)sizeof magic && memcmp(magic, TRACE_MAGIC, sizeof magic) == 0;
+    if (fd >= 0)
+        close(fd);
+    return is;
+}
+
+void
+launch_plan_clear(const struct launch_plan *plan)
+{
+    DIR           *folder = plan->folder != NULL ? opendir(plan->folder) : NULL;
+    struct dirent *entry;
+    while (folder != NULL && (entry = readdir(folder)) != NULL)
+        if (rank_of_name(entry->d_name) >= plan->world && is_trace(dirfd(folder), entry->d_name))
+            unlinkat(dirfd(folder), entry->d_name, 0); /* refused: who reads the folder is told */
+    if (folder != NULL)
+        closedir(folder);
 }

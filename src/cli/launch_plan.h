@@ -22,4 +22,6 @@ struct launch_plan {
 
 /* -1: go on; else the exit status, and what is wrong has been said. */
 int launch_plan_make(const char *command, const struct run_options *options, struct launch_plan *plan);
+/* Before the first process: traces that ranks of an earlier, larger job left in the folder would be taken for this one's. */
+void launch_plan_clear(const struct launch_plan *plan);
 #endif

@@ -106,6 +106,15 @@ static const struct option option_table[] = {
 #undef RUNS
 #undef HERE
 
+/* What `launch` starts are processes in any case. */
+static const char *
+help_of(const struct option *option, enum option_scope scope)
+{
+    if (scope == OPTION_LAUNCH && strcmp(option->name, "backend") == 0)
+        return "gloo if not given: one process a rank; mpi is for mpirun, see below";
+    return option->help;
+}
+
 static int
 print_options_help(enum option_scope scope)
 {
@@ -123,7 +132,7 @@ print_options_help(enum option_scope scope)
         char left[40];
         snprintf(left, sizeof left, "--%s %s", option->name, option->value);
         if (option->scope & scope)
-            printf("  %-20s  %s\n", left, option->help);
+            printf("  %-20s  %s\n", left, help_of(option, scope));
     }
     puts("\nFaults, counted from 0, so that the same plan gives the same run:\n"
          "  kill R at N                       rank R is gone at its scheduling point number N\n"
@@ -142,6 +151,7 @@ print_options_help(enum option_scope scope)
         puts("\nEach process is 'ringside run --executor free LESSON' with torchrun's environment: RANK, LOCAL_RANK,\n"
              "WORLD_SIZE, LOCAL_WORLD_SIZE, GROUP_RANK, MASTER_ADDR, MASTER_PORT and so on. Rank 0's lines come as\n"
              "they are, each of the others behind its rank: '[2] ...'. Names may have _ for -, as torchrun's.\n"
+             "They meet by Gloo. MPI has a launcher of its own: mpirun -n 4 ringside run --backend mpi LESSON\n"
              "When one fails, what it says comes first, what the others say of it behind it, and the last line tells\n"
              "how the job ended. ^C reaches all, a second one kills.\n\n"
              "Exit status: that of the process that failed first, 3 if a signal killed it; 1 if only checks failed.");

@@ -158,6 +158,8 @@ is(launch($plain)->{out}, "done\n", 'one process if nothing is said');
 is(launch(qw(--nnodes 1:1 --max-restarts 0 --nproc_per_node=2 --rdzv-backend c10d --rdzv_endpoint localhost:0), $plain)
        ->{out} =~ s/\[1\] //r, "done\ndone\n", 'options go by torchrun\'s spellings');
 like(ringside(qw(launch --help))->{out}, qr/--nproc N .*--trace DIR .*rank0\.trace/s, '--help lists them');
+like(ringside(qw(launch --help))->{out}, qr/--backend NAME +gloo if not given.*mpirun -n 4 ringside run --backend mpi/s,
+     'and that MPI is for mpirun');
 like(ringside(qw(help launch))->{out}, qr/^ringside launch \[options\]/, 'help launch is the same');
 
 # ---- who is who ----
@@ -279,6 +281,16 @@ LUA
     my $dir = folder() . '/traces';
     is(launch(qw(--nproc 2 --trace), $dir, $plain)->{status}, 0, 'each rank keeps its trace in a folder');
     is_deeply([ map { s{.*/}{}r } sort glob "$dir/*" ], [ 'rank0.trace', 'rank1.trace' ], 'under its name');
+    launch(qw(--nproc 4 --trace), $dir, $plain);
+    spill("$dir/rank7.trace", "ringside-trace, but not ours\n");
+    spill("$dir/rank8.trace", '');
+    symlink 'rank2.trace', "$dir/rank9.trace" or die "symlink: $!";
+    rename "$dir/rank2.trace", "$dir/rank02.trace" or die "rename: $!";
+    symlink 'rank02.trace', "$dir/rank2.trace" or die "symlink: $!";
+    my $again = launch(qw(--nproc 2 --trace), $dir, $plain);
+    is_deeply([ map { s{.*/}{}r } sort glob "$dir/*" ], [ map { "rank$_.trace" } qw(0 02 1 2 7 8 9) ],
+              'traces that ranks of a larger job left there go, nothing else does');
+    is($again->{err}, '', 'without a word');
     is(launch('--trace', "$dir/one.trace", $plain)->{status}, 0, 'one process keeps it in a file');
     ok(-f "$dir/one.trace", 'of that name');
 }
@@ -365,6 +377,20 @@ LUA
     my $run = launch(qw(--nproc 4), lesson('boom', "local x = 1\nerror 'boom'\n"));
     is(lines_of($run->{err} =~ s/^ringside launch: .*\n\z//mr), lines_of(join '', map { "${_}ringside: " . folder() . "/boom.lua:2: boom\n" } '', '[1] ', '[2] ', '[3] '),
        'of those that have told their error themselves it is not told again');
+}
+
+{
+    my $run = launch(qw(--nproc 3 --grace 100), program_of('reports', <<"LUA"));
+if rank > 0 then wait_for("$dir/reports." .. rank - 1) end
+fail(1000 + rank, 6, "DeadlockError")
+err("ringside: DeadlockError: rank 1 waits\\n  cause: of it\\n  \\n  more\\n  FILE:6\\nanother of ", rank, "\\n")
+touch("$dir/reports." .. rank)
+os.exit(3)
+LUA
+    my $head = "ringside: DeadlockError: rank 1 waits\n";
+    is($run->{err} =~ s/^ringside launch.*\n\z//mr, "$head  cause: of it\n  \n  more\n  FILE:6\nanother of 0\n" . join('', map {
+           "[$_] ${head}[$_]   cause: of it\n[$_]   (the rest as above)\n[$_] another of $_\n" } 1, 2),
+       'a report of a hang stands there once: of the others its head and its cause');
 }
 
 # ---- the others learn of it ----

@@ -80,6 +80,17 @@ my ($early) = by_hand(2, {}, says('soon', 'dist.all_reduce(rs.ones(1))'));
 like($early->{err}, qr/\Aringside: [^\n]*: ValueError: Default process group has not been initialized: call dist\.init_process_group\(\) first/,
     'a collective before init_process_group says what to call');
 
+# ---- mpirun without --backend mpi ----
+
+sub alone_of {
+    my ($rank, @words) = @_;
+    return ringside({ env => { OMPI_COMM_WORLD_RANK => $rank, OMPI_COMM_WORLD_SIZE => 2 } }, 'run', @words, lesson('alone', 'print "x"'))->{err};
+}
+is(alone_of(0), "ringside: mpirun started 2 processes, and each runs the whole lesson by itself: with --backend mpi they are its ranks\n",
+   'mpirun\'s first process says that they are no job');
+is(alone_of(1), '', 'the others do not');
+is(alone_of(0, qw(--backend local)), '', 'nor does one that is meant to be alone');
+
 # ---- where nobody answers as he should: side by side ----
 
 my @server = map { IO::Socket::INET->new(LocalAddr => '127.0.0.1', Listen => 5, Proto => 'tcp') or die "no port: $!" } 0, 1;
