@@ -175,7 +175,7 @@ read_entry(struct task *me, struct job *job)
         return true;
     job->next_entry++;
     if (job_is_ask(text.bytes))
-        return job_answer(me, job, job->next_entry - 1);
+        return job_answer(me, job, text.bytes, job->next_entry - 1);
     if (job_is_stop(text.bytes))
         job_stop(me, job, text.bytes);
     else if (job_end_parse(text.bytes, &end))
