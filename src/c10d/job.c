@@ -78,12 +78,6 @@ job_local_size(const struct job *job)
     return job->options.local_size;
 }
 
-bool
-job_is_launched(const struct job *job)
-{
-    return job->options.is_hosted;
-}
-
 const char *
 job_backend(const struct job *job)
 {
@@ -229,7 +223,8 @@ now_ns(void)
 void
 job_say_end(struct task *me, struct job *job, int world, const struct error *error, const struct str *dump)
 {
-    struct job_end end = { .rank = job->options.rank, .world = world, .how = JOB_RETURNED, .exact = true, .ns = now_ns() };
+    struct job_end end = { .rank = job->options.rank, .world = world, .how = JOB_RETURNED, .exact = true,
+                           .ns = now_ns() };
     char           why[200];
     (void)me;
     if (error != NULL && error->kind != E_NONE) {

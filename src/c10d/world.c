@@ -94,12 +94,6 @@ world_new(struct task *me, const struct world_options *options)
 }
 
 int
-world_here(const struct world *world)
-{
-    return world->here;
-}
-
-int
 world_number(const struct world *world)
 {
     return world->job != NULL ? world->in_job.number : -1;
