@@ -572,15 +572,16 @@ work_take_over(struct task *me, struct work *work)
     if (sched_is_stepped(me->sched) || work->task != NULL || work->call.options.custom != NULL)
         return false;
     monitor_enter(me, &group->monitor);
-    work->is_here = group->first == work && !group->busy && group->hook.run == NULL;
-    if (work->is_here) {
-        group->first = work->next;
-        group->last  = group->first != NULL ? group->last : NULL;
-        work->next   = NULL;
-        group->busy  = true;
+    bool is_mine = group->first == work && !group->busy && group->hook.run == NULL;
+    if (is_mine) { /* else the comm task may be reading it */
+        work->is_here = true;
+        group->first  = work->next;
+        group->last   = group->first != NULL ? group->last : NULL;
+        work->next    = NULL;
+        group->busy   = true;
     }
     monitor_leave(me, &group->monitor);
-    return work->is_here;
+    return is_mine;
 }
 
 /* As on the comm task: what it has in flight it may touch. */

@@ -33,7 +33,6 @@ join_job(struct task *me, struct world *world, struct job *job)
     world->in_job.kind     = &in_job;
     world->in_job.world    = world;
     world->in_job.has_rank = world->here >= 0;
-    job_add_world(me, job, &world->in_job);
     snprintf(prefix, sizeof prefix, "world/%d", world->in_job.number);
     if (store != NULL)
         world->store = store_prefix_new(me, prefix, store);
@@ -75,6 +74,8 @@ make_world(struct task *me, const struct world_options *options, int number)
         world_free(me, world);
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     }
+    if (world->job != NULL) /* it is whole: the watcher may look at it */
+        job_add_world(me, world->job, &world->in_job);
     return world;
 }
 
