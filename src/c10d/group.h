@@ -23,7 +23,6 @@ struct world_options {
 struct world *world_new(struct task *me, const struct world_options *options);       /* NULL: failed */
 void          world_free(struct task *me, struct world *world);                      /* after all ranks were joined */
 int           world_size(const struct world *world);
-int           world_here(const struct world *world);       /* over a job: this process's rank; -1: it has none in it */
 int           world_number(const struct world *world);     /* over a job: of its worlds, from 0 */
 struct job   *world_job(const struct world *world);        /* NULL: all ranks are here */
 struct store *world_store(struct world *world);

@@ -78,12 +78,6 @@ job_local_size(const struct job *job)
     return job->options.local_size;
 }
 
-bool
-job_is_launched(const struct job *job)
-{
-    return job->options.is_hosted;
-}
-
 const char *
 job_backend(const struct job *job)
 {
@@ -154,16 +148,6 @@ open_store(struct task *me, struct job *job)
     return job->store != NULL && claim_place(me, job) && agree_on_size(me, job);
 }
 
-/* To those that wait for this process, which does not come. */
-static void
-say_refused(struct task *me, struct job *job, const struct error *error)
-{
-    struct job_end end = { .world = -1, .how = JOB_THREW, .line = error->lesson_line };
-    snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
-    snprintf(end.why, sizeof end.why, "%s", error->message);
-    job_say_end(me, job, &end, NULL);
-}
-
 /* What to look after, in the words of who starts processes. */
 static const char *
 advice(const struct job *job)
@@ -182,7 +166,7 @@ give_up(struct task *me, struct job *job)
 {
     struct error error = me->error;
     if (job->is_claimed)
-        say_refused(me, job, &error);
+        job_say_end(me, job, -1, &error, NULL); /* to those that wait for this process, which does not come */
     job_watch_end(me, job);
     job_close(job);
     task_clear_error(me);
@@ -237,14 +221,20 @@ now_ns(void)
 
 /* Over a connection of its own: whatever became of the run, this is still said. */
 void
-job_say_end(struct task *me, struct job *job, const struct job_end *given, const struct str *dump)
+job_say_end(struct task *me, struct job *job, int world, const struct error *error, const struct str *dump)
 {
-    struct job_end end = *given;
+    struct job_end end = { .rank = job->options.rank, .world = world, .how = JOB_RETURNED, .exact = true,
+                           .ns = now_ns() };
     char           why[200];
     (void)me;
-    end.rank  = job->options.rank;
-    end.exact = true;
-    end.ns    = now_ns();
+    if (error != NULL && error->kind != E_NONE) {
+        end.how     = JOB_THREW;
+        end.line    = error->lesson_line;
+        end.of_hang = error_is_of_hang(error);
+        snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
+        snprintf(end.why, sizeof end.why, "%s", error->message);
+    }
+    job_fill_groups(job, &end);
     job_note_failure(job, &end);
     if (job->store == NULL || job->is_lost)
         return;
@@ -280,29 +270,21 @@ job_close(struct job *job)
 void
 job_leave(struct task *me, struct job *job, const struct error *error)
 {
-    struct error   before = me->error, *told = task_failed(me) ? &before : NULL;
-    struct job_end end    = { .world = -1, .how = JOB_RETURNED };
+    struct error before = me->error, *told = task_failed(me) ? &before : NULL;
     if (error == NULL && told != NULL)
         error = told;
     task_clear_error(me);
-    if (error != NULL && error->kind != E_NONE) {
-        end.how     = JOB_THREW;
-        end.line    = error->lesson_line;
-        end.of_hang = error_is_of_hang(error);
-        snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
-        snprintf(end.why, sizeof end.why, "%s", error->message);
-    }
+    bool well    = error == NULL || error->kind == E_NONE;
     bool answers = error == NULL || (error->kind != E_TIMEOUT && error->kind != E_DIST_NETWORK);
     if (job->watcher != NULL && answers)
         job_clock_end(me, job); /* whom nobody answers measures nothing */
-    job_fill_groups(job, &end);
-    if (end.how == JOB_RETURNED)
+    if (well)
         atomic_store(&job->page->failed_ns, 0); /* what ranks of its spawns failed with, the lesson has caught */
-    job_say_end(me, job, &end, NULL);
+    job_say_end(me, job, -1, error, NULL);
     job_watch_end(me, job);
     close_transport(job);
     if (job->store != NULL)
-        store_tcp_linger(job->store, end.how == JOB_RETURNED ? sched_timeout(me->sched) / 1000000000 : 10000);
+        store_tcp_linger(job->store, well ? sched_timeout(me->sched) / 1000000000 : 10000);
     atomic_store(&job->page->left, true);
     task_clear_error(me);
     if (told != NULL)

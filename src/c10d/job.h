@@ -34,7 +34,6 @@ int         job_rank(const struct job *job);
 int         job_size(const struct job *job);
 int         job_local_rank(const struct job *job);
 int         job_local_size(const struct job *job);
-bool        job_is_launched(const struct job *job);          /* by `ringside launch`, or torchrun: the store is hosted */
 const char *job_backend(const struct job *job);
 
 /* Meets the others at the store, once; later calls answer at once. Blocks until rank 0 or the launcher serves it, the
@@ -81,10 +80,12 @@ struct job_world {
     int                          number;      /* of the job's worlds, counted alike in all its processes */
     bool                         has_rank;    /* this process has one in it */
 };
+int  job_number_world(struct task *me, struct job *job);   /* the next one's, whether it comes to be made or not */
 void job_add_world(struct task *me, struct job *job, struct job_world *world);    /* from now on ends are told to it */
 void job_remove_world(struct task *me, struct job *job, struct job_world *world);
-/* This process's rank of the world has ended; `end` says how, `dump` what it has called (NULL: that is not told). */
-void job_say_end(struct task *me, struct job *job, const struct job_end *end, const struct str *dump);
+/* This process's rank of a world has ended, or, -1, the process itself: with this error (NULL, or E_NONE: it has returned);
+ * `dump` says what it has called (NULL: that is not told). */
+void job_say_end(struct task *me, struct job *job, int world, const struct error *error, const struct str *dump);
 /* What this process is in, for whoever reads its page: a call begins, is over. */
 struct job_call {
     uint64_t    id;            /* of its group; 0: it is none that is counted */

@@ -25,15 +25,17 @@ key_of(int64_t number, int rank, char *out, size_t size)
 bool
 job_is_ask(const char *entry)
 {
-    return strcmp(entry, JOB_ASK) == 0;
+    return strncmp(entry, JOB_ASK, strlen(JOB_ASK)) == 0;
 }
 
-/* Of the newest world in which this process has a rank. */
+/* Of the newest world in which this process has a rank. Who asks himself knows it. */
 bool
-job_answer(struct task *me, struct job *job, int64_t number)
+job_answer(struct task *me, struct job *job, const char *entry, int64_t number)
 {
     struct str text = { 0 };
     char       key[64];
+    if (atoi(entry + strlen(JOB_ASK)) == job->options.rank)
+        return true;
     key_of(number, job->options.rank, key, sizeof key);
     monitor_enter(me, &job->monitor);
     const struct job_world *world = job->worlds;
@@ -50,10 +52,11 @@ job_answer(struct task *me, struct job *job, int64_t number)
 /* ---- the question ---- */
 
 static int64_t
-post_ask(int fd)
+post_ask(int fd, int rank)
 {
+    char                 text[24];
     const char          *log     = JOB_LOG;
-    struct store_text    entry   = { JOB_ASK, strlen(JOB_ASK) };
+    struct store_text    entry   = { text, (size_t)snprintf(text, sizeof text, JOB_ASK "%d", rank) };
     struct store_request request = {
         .op = STORE_POST, .keys = &log, .key_count = 1, .values = &entry, .value_count = 1
     };
@@ -62,6 +65,18 @@ post_ask(int fd)
         return -1;
     free(reply.bytes);
     return reply.status == STORE_DONE ? reply.number : -1;
+}
+
+/* Nobody asks for it again: a job that waits for long asks often. */
+static bool
+forget_answer(int fd, const char *key)
+{
+    struct store_request request = { .op = STORE_DELETE, .keys = &key, .key_count = 1 };
+    struct store_reply   reply;
+    if (!store_plain_ask(fd, &request, &reply))
+        return false;
+    free(reply.bytes);
+    return true;
 }
 
 /* Of a rank that has ended (number -1) what it left. 1: `take` had it; 0: it is not there yet; -1: nobody can be asked
@@ -85,7 +100,9 @@ take_answer(int fd, int64_t number, int rank, const struct job_ask *ask)
         ask->take(ask->context, rank, text.bytes, text.count);
     }
     free(reply.bytes);
-    return reply.status == STORE_DONE;
+    if (reply.status != STORE_DONE)
+        return 0;
+    return number < 0 || forget_answer(fd, key) ? 1 : -1; /* what one said last, others read, too */
 }
 
 static int64_t
@@ -126,7 +143,7 @@ job_ask_flights(struct job *job, const struct job_ask *ask)
 {
     bool   *there  = calloc((size_t)ask->size + 1, sizeof *there);
     int     fd     = there != NULL && !job->is_lost ? store_plain_open(job->host, job->options.port, CONNECT_S) : -1;
-    int64_t number = fd >= 0 ? post_ask(fd) : -1;
+    int64_t number = fd >= 0 ? post_ask(fd, job->options.rank) : -1;
     bool    all    = number >= 0 && collect(fd, number, ask, there);
     store_plain_close(fd);
     free(there);

@@ -56,9 +56,9 @@ void job_page_close(struct job *job);
 void job_note_failure(struct job *job, const struct job_end *end);   /* the first one counts */
 
 /* job_flight.c: an entry of the log that asks all processes for what they are in; the answer. */
-#define JOB_ASK "ask"
+#define JOB_ASK "ask "   /* and the rank of who asks */
 bool job_is_ask(const char *entry);
-bool job_answer(struct task *me, struct job *job, int64_t number);
+bool job_answer(struct task *me, struct job *job, const char *entry, int64_t number);
 
 /* job_stand.c: an entry that ends a world's waits, and who finds that it must. */
 bool job_is_stop(const char *entry);

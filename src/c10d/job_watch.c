@@ -118,13 +118,21 @@ job_has_lost(struct task *me, struct job *job, const int *ranks, int count)
     return lost;
 }
 
+int
+job_number_world(struct task *me, struct job *job)
+{
+    monitor_enter(me, &job->monitor);
+    int number = job->worlds_made++;
+    monitor_leave(me, &job->monitor);
+    return number;
+}
+
 void
 job_add_world(struct task *me, struct job *job, struct job_world *world)
 {
     monitor_enter(me, &job->monitor);
-    world->number = job->worlds_made++;
-    world->next   = job->worlds;
-    job->worlds   = world;
+    world->next = job->worlds;
+    job->worlds = world;
     for (size_t i = 0; i < job->end_count; i++)
         if (job->ends[i].world < 0 || job->ends[i].world == world->number)
             world->kind->gone(me, world->world, &job->ends[i]);
@@ -167,7 +175,7 @@ read_entry(struct task *me, struct job *job)
         return true;
     job->next_entry++;
     if (job_is_ask(text.bytes))
-        return job_answer(me, job, job->next_entry - 1);
+        return job_answer(me, job, text.bytes, job->next_entry - 1);
     if (job_is_stop(text.bytes))
         job_stop(me, job, text.bytes);
     else if (job_end_parse(text.bytes, &end))

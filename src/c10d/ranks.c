@@ -59,18 +59,9 @@ note_ended(struct task *me, struct world *world, int rank)
 static void
 tell_job(struct task *me, struct world *world)
 {
-    const struct error *error = &me->error;
-    struct job_end      end   = { .world = world->in_job.number, .how = task_failed(me) ? JOB_THREW : JOB_RETURNED };
-    if (task_failed(me)) {
-        end.line    = error->lesson_line;
-        end.of_hang = error_is_of_hang(error);
-        snprintf(end.kind, sizeof end.kind, "%s", error_name(error->kind));
-        snprintf(end.why, sizeof end.why, "%s", error->message);
-    }
-    job_fill_groups(world->job, &end);
     struct str calls = { 0 };
     bool       told  = world->in_job.kind->write_own(me, world, &calls);
-    job_say_end(me, world->job, &end, told ? &calls : NULL);
+    job_say_end(me, world->job, world->in_job.number, &me->error, told ? &calls : NULL);
     str_free(&calls);
 }
 

@@ -435,8 +435,7 @@ answer_length(const struct store_table *table, const struct store_request *reque
     reply->number                   = entry != NULL ? entry->waiting : 0;
 }
 
-/* The counter stands for the next entry's number only when the entry is there; of both there is neither without
- * memory. */
+/* The counter stands for the next entry's number only when the entry is there. */
 static void
 answer_post(struct store_table *table, const struct store_request *request, struct store_reply *reply)
 {

@@ -572,8 +572,8 @@ work_take_over(struct task *me, struct work *work)
     if (sched_is_stepped(me->sched) || work->task != NULL || work->call.options.custom != NULL)
         return false;
     monitor_enter(me, &group->monitor);
-    bool waiting = group->first == work && !group->busy && group->hook.run == NULL;
-    if (waiting) { /* the comm task reads is_here of what it has taken: that it may not be written */
+    bool is_mine = group->first == work && !group->busy && group->hook.run == NULL;
+    if (is_mine) { /* else the comm task may be reading it */
         work->is_here = true;
         group->first  = work->next;
         group->last   = group->first != NULL ? group->last : NULL;
@@ -581,7 +581,7 @@ work_take_over(struct task *me, struct work *work)
         group->busy   = true;
     }
     monitor_leave(me, &group->monitor);
-    return waiting;
+    return is_mine;
 }
 
 /* As on the comm task: what it has in flight it may touch. */

@@ -30,8 +30,9 @@ join_job(struct task *me, struct world *world, struct job *job)
     char          prefix[32];
     struct store *store = store_clone(me, job_store(job));
     world->job    = job;
-    world->in_job = (struct job_world){ .kind = &in_job, .world = world, .has_rank = world->here >= 0 };
-    job_add_world(me, job, &world->in_job);
+    world->in_job.kind     = &in_job;
+    world->in_job.world    = world;
+    world->in_job.has_rank = world->here >= 0;
     snprintf(prefix, sizeof prefix, "world/%d", world->in_job.number);
     if (store != NULL)
         world->store = store_prefix_new(me, prefix, store);
@@ -48,16 +49,13 @@ backend_for(struct world *world, const struct world_options *options)
     return &world->own_backend;
 }
 
-struct world *
-world_new(struct task *me, const struct world_options *options)
+static struct world *
+make_world(struct task *me, const struct world_options *options, int number)
 {
-    if (sched_has_faults(me->sched))
-        fault_new_world(me->sched);
-    if (options->size < 1 || options->size > WORLD_MAX)
-        return failed_null(me, E_VALUE, "a world has 1 to %d ranks, not %d", WORLD_MAX, options->size);
     struct world *world = calloc(1, sizeof *world);
     if (world == NULL)
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
+    world->in_job.number = number;
     world->size       = options->size;
     world->here       = options->job != NULL && job_rank(options->job) < options->size ? job_rank(options->job) : -1;
     world->timeout_ps = options->timeout_ps;
@@ -76,13 +74,24 @@ world_new(struct task *me, const struct world_options *options)
         world_free(me, world);
         return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     }
+    if (world->job != NULL) /* it is whole: the watcher may look at it */
+        job_add_world(me, world->job, &world->in_job);
     return world;
 }
 
-int
-world_here(const struct world *world)
+/* In a job all processes count it. One that cannot make it says so to the others, whose ranks wait for its own. */
+struct world *
+world_new(struct task *me, const struct world_options *options)
 {
-    return world->here;
+    if (sched_has_faults(me->sched))
+        fault_new_world(me->sched);
+    if (options->size < 1 || options->size > WORLD_MAX)
+        return failed_null(me, E_VALUE, "a world has 1 to %d ranks, not %d", WORLD_MAX, options->size);
+    int           number = options->job != NULL ? job_number_world(me, options->job) : -1;
+    struct world *world  = make_world(me, options, number);
+    if (world == NULL && options->job != NULL && job_rank(options->job) < options->size)
+        job_say_end(me, options->job, number, &me->error, NULL);
+    return world;
 }
 
 int
