@@ -78,6 +78,12 @@ job_local_size(const struct job *job)
     return job->options.local_size;
 }
 
+bool
+job_is_launched(const struct job *job)
+{
+    return job->page_is_shared && job->page_fd < 0;
+}
+
 const char *
 job_backend(const struct job *job)
 {

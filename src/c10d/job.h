@@ -34,6 +34,7 @@ int         job_rank(const struct job *job);
 int         job_size(const struct job *job);
 int         job_local_rank(const struct job *job);
 int         job_local_size(const struct job *job);
+bool        job_is_launched(const struct job *job);          /* by `ringside launch`, which names whoever prints */
 const char *job_backend(const struct job *job);
 
 /* Meets the others at the store, once; later calls answer at once. Blocks until rank 0 or the launcher serves it, the
