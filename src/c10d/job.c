@@ -225,14 +225,11 @@ now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Over a connection of its own: whatever became of the run, this is still said. */
-void
-job_say_end(struct task *me, struct job *job, int world, const struct error *error, const struct str *dump)
+static struct job_end
+end_with(const struct job *job, int world, const struct error *error)
 {
     struct job_end end = { .rank = job->options.rank, .world = world, .how = JOB_RETURNED, .exact = true,
                            .ns = now_ns() };
-    char           why[200];
-    (void)me;
     if (error != NULL && error->kind != E_NONE) {
         end.how     = JOB_THREW;
         end.line    = error->lesson_line;
@@ -241,6 +238,23 @@ job_say_end(struct task *me, struct job *job, int world, const struct error *err
         snprintf(end.why, sizeof end.why, "%s", error->message);
     }
     job_fill_groups(job, &end);
+    return end;
+}
+
+void
+job_note_error(struct job *job, const struct error *error)
+{
+    struct job_end end = end_with(job, -1, error);
+    job_note_failure(job, &end);
+}
+
+/* Over a connection of its own: whatever became of the run, this is still said. */
+void
+job_say_end(struct task *me, struct job *job, int world, const struct error *error, const struct str *dump)
+{
+    struct job_end end = end_with(job, world, error);
+    char           why[200];
+    (void)me;
     job_note_failure(job, &end);
     if (job->store == NULL || job->is_lost)
         return;

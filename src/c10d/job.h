@@ -42,6 +42,8 @@ const char *job_backend(const struct job *job);
 bool          job_join(struct task *me, struct job *job) __attribute__((warn_unused_result));
 bool          job_has_joined(const struct job *job);
 struct store *job_store(const struct job *job);              /* NULL before; keys that begin with "job/" or "world/" are ours */
+/* On this process's page, what it fails with: the first one counts. Before people are told of it. */
+void          job_note_error(struct job *job, const struct error *error);
 /* Tells the others that this process goes, and how (me's error, or `error` unless NULL). */
 void          job_leave(struct task *me, struct job *job, const struct error *error);
 /* Behind it, when all was told to people: where this process serves the store it stays until the others have left. Before

@@ -328,10 +328,11 @@ tell_unstruck(struct sched *sched, const struct job *job)
 static void
 leave_job(struct task *me, struct lesson_run *run, bool ok)
 {
-    if (!ok)
+    if (!ok) {
+        job_note_error(run->job, &run->error); /* the launcher names the first that failed */
         lesson_compare_error(me, run->lesson);
-    if (!ok)
         tell_error(run, &run->error);
+    }
     run->told = !ok;
     job_leave(me, run->job, &run->error);
 }
