@@ -133,7 +133,7 @@ store_failed(struct remote_wait *wait)
     task_clear_error(me);
     if (error.kind == E_DIST_NETWORK && await_reason(wait) && !task_failed(me))
         return wait->vain->say(me, wait->what);
-    if (!task_failed(me))
+    if (!task_failed(me) && sched_goes_on(me)) /* else the run was stopped, with more to say of it */
         task_take_error(me, &error);
     return false;
 }
