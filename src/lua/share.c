@@ -12,6 +12,7 @@
 #include "sched/sched.h"
 
 enum { PATIENCE_MS = 50, TEXT_MOST = 1 << 20 };
+#define REASON_PS UINT64_C(1500000000000)
 
 struct job *
 share_job(const struct task *me)
@@ -61,13 +62,30 @@ share_of(struct task *me, struct script *script, struct job *job)
     return script->parts[SCRIPT_SHARE];
 }
 
+/* A connection that broke is told a moment before the log says who died or went: that says more. */
+static bool
+explained(struct task *me, bool ok)
+{
+    struct wait_reason reason = { .what = "the job", .sequence = -1, .peer = -1, .join = true };
+    if (ok || me->error.kind != E_DIST_NETWORK)
+        return ok;
+    struct error error = me->error;
+    uint64_t     end   = sched_now(me) + REASON_PS;
+    task_clear_error(me);
+    while (!sched_is_stopping(me) && sched_now(me) < end && sched_poll(me, REASON_PS / 100, &reason))
+        ;
+    if (!task_failed(me) && sched_goes_on(me))
+        task_take_error(me, &error);
+    return false;
+}
+
 bool
 share_put(struct task *me, const struct share *share, const char *key, const struct str *value)
 {
     struct store_text text = { str_text(value), value->len };
     if (!str_ok(value))
         return failed(me, E_MEMORY, "out of memory for what the other processes are told");
-    return store_multi_set(me, share->store, &key, &text, 1);
+    return explained(me, store_multi_set(me, share->store, &key, &text, 1));
 }
 
 void
@@ -82,7 +100,7 @@ enum share_got
 share_look(struct task *me, const struct share *share, const char *key, struct store_text *out)
 {
     bool there = false;
-    if (!store_peek(me, share->store, key, out, &there))
+    if (!explained(me, store_peek(me, share->store, key, out, &there)))
         return SHARE_FAILED;
     return there ? SHARE_TAKEN : SHARE_GONE;
 }
@@ -119,7 +137,7 @@ share_take(struct task *me, const struct share *share, int from, const char *key
         enum share_got got   = share_look(me, share, key, out);
         if (got != SHARE_GONE || ended)
             return got;
-        if (!store_check_within(me, share->store, key, PATIENCE_MS, &there) ||
+        if (!explained(me, store_check_within(me, share->store, key, PATIENCE_MS, &there)) ||
             (!there && (is_late(me, share, from, since) || !sched_poll(me, 0, &reason))))
             return SHARE_FAILED;
     }

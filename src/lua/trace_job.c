@@ -15,6 +15,7 @@
 #include <unistd.h>
 #include "base/reader.h"
 #include "c10d/job.h"
+#include "c10d/own_host.h"
 #include "lua/internal.h"
 #include "lua/lesson.h"
 #include "lua/pickle.h"
@@ -27,11 +28,11 @@
 #include "trace/reader.h"
 #include "trace/writer.h"
 
-enum { KEY = 64, HOST_ID = 64 };
+enum { KEY = 64 };
 static const size_t SENT_MOST = (size_t)64 << 20;
 
 /* Where a process's trace lies: the host by its kernel's boot, the file also by its number there. */
-struct place { char host[HOST_ID], path[PATH_MAX]; int64_t device, number; };
+struct place { char host[HOST_ID_BYTES], path[PATH_MAX]; int64_t device, number; };
 
 /* In the first process. */
 struct job_traces {
@@ -65,14 +66,9 @@ place_here(struct task *me, struct place *out)
 {
     const struct lesson *lesson = lesson_of(me);
     const char          *path   = lesson != NULL ? lesson_options(lesson)->trace : NULL;
-    FILE                *file   = fopen("/proc/sys/kernel/random/boot_id", "re");
     struct stat          about;
     *out = (struct place){ .host = "", .path = "" };
-    if (file != NULL && fgets(out->host, HOST_ID, file) == NULL)
-        out->host[0] = '\0';
-    if (file != NULL)
-        fclose(file);
-    out->host[strcspn(out->host, "\n")] = '\0';
+    own_host_id(out->host);
     if (path == NULL || realpath(path, out->path) == NULL || stat(out->path, &about) != 0) {
         out->path[0] = '\0';
         return;
