@@ -35,8 +35,8 @@ void job_end_of_page(const struct job_page *page, int rank, const char *why, str
 #define JOB_LOG       "job/end/"
 #define JOB_LOG_COUNT JOB_LOG "count"
 
-/* From outside of a run (the launcher): connects to the job's TCP store, appends to the log, goes. Blocks 5 s at most.
- * false: `why`. */
+/* From outside of a run (the launcher): connects to the job's TCP store, appends to the log, goes. Blocks 5 s at most
+ * for each of connecting, greeting and the answer; looking a name up may take longer. false: `why`. */
 bool job_post_end(const char *host, int port, const struct job_end *end, char *why, size_t why_size);
 /* What the rank has called in that world, for who asks when it has ended. */
 bool job_post_last(const char *host, int port, const struct job_end *end, const struct str *dump);
