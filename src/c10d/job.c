@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/now.h"
 #include "base/vec.h"
 #include "c10d/job_internal.h"
 #include "c10d/own_host.h"
@@ -217,19 +218,11 @@ job_transport(struct task *me, struct job *job)
 
 /* ---- left ---- */
 
-static int64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
-
 static struct job_end
 end_with(const struct job *job, int world, const struct error *error)
 {
     struct job_end end = { .rank = job->options.rank, .world = world, .how = JOB_RETURNED, .exact = true,
-                           .ns = now_ns() };
+                           .ns = wall_ns() };
     if (error != NULL && error->kind != E_NONE) {
         end.how     = JOB_THREW;
         end.line    = error->lesson_line;

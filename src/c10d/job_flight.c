@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "base/now.h"
 #include "base/str.h"
 #include "c10d/job_internal.h"
 #include "c10d/store_plain.h"
@@ -103,14 +104,6 @@ take_answer(int fd, int64_t number, int rank, const struct job_ask *ask)
     if (reply.status != STORE_DONE)
         return 0;
     return number < 0 || forget_answer(fd, key) ? 1 : -1; /* what one said last, others read, too */
-}
-
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 static bool

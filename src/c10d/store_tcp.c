@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#include "base/now.h"
 #include "c10d/store_server.h"
 #include "c10d/store_table.h"
 #include "c10d/store_wire.h"
@@ -99,14 +100,6 @@ no_descriptor(struct task *me, const struct tcp_store *tcp)
 }
 
 /* ---- moving bytes ---- */
-
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static bool
 run_goes_on(struct task *me)

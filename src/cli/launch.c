@@ -12,8 +12,8 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+#include "base/now.h"
 #include "base/vec.h"
 #include "c10d/store_server.h"
 #include "cli/commands.h"
@@ -51,14 +51,6 @@ struct launch {
     int64_t             leaves_at;     /* all here have ended: how long the store stays for others; 0: not */
     bool                told;          /* what was held is out, and nothing is held any more */
 };
-
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 /* ---- signals ---- */
 

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
+#include "base/now.h"
 #include "base/vec.h"
 #include "base/visible.h"
 #include "c10d/job_end.h"
@@ -17,14 +17,6 @@
 
 /* A death is seen a little later than by those whose connections it cuts. */
 #define SEEN_LATE_NS UINT64_C(250000000)
-
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
 
 static enum worker_end
 judge(const struct worker *worker, bool ended)
@@ -51,7 +43,7 @@ worker_note_end(struct worker *worker, int wait_status, bool ended)
     if (worker->last.failed_ns != 0)
         worker->failed_ns = worker->last.failed_ns;
     else if (worker->end == WORKER_KILLED || worker->end == WORKER_FAILED)
-        worker->failed_ns = now_ns() - SEEN_LATE_NS;
+        worker->failed_ns = (uint64_t)wall_ns() - SEEN_LATE_NS;
 }
 
 /* ---- to the others ---- */

@@ -21,6 +21,7 @@
 #include <sys/sendfile.h>
 #endif
 #include "analysis/state.h"
+#include "base/now.h"
 #include "base/visible.h"
 #include "cli/message.h"
 #include "trace/reader.h"
@@ -493,14 +494,6 @@ session_bring(struct session *session, struct str *out)
         return true;
     str_addf(out, "%s\n", why);
     return false;
-}
-
-static int64_t
-now_ms(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
 bool
