@@ -10,7 +10,7 @@
 #include "tensor/internal.h"
 
 /* What travels in a stream's entry. */
-struct kernel_job { cpu_kernel *kernel; struct cpu_call call; };
+struct kernel_job { enum kernel kernel; struct cpu_call call; };
 _Static_assert(sizeof(struct kernel_job) <= STREAM_CONTEXT, "a job fits into an entry");
 
 struct launch {
@@ -119,7 +119,7 @@ job_run(void *context)
         if (job->call.in[i].data == NULL)
             job->call.in[i].data = &job->call.constant[i];
     }
-    job->kernel(&job->call);
+    cpu_kernel_of(job->kernel)(&job->call);
 }
 
 /* PyTorch's kinds of errors: one for picking along a dimension, one for rows. */

@@ -13,7 +13,7 @@
 /* What is known of an op before it runs. */
 struct plan {
     enum op    op;
-    cpu_kernel *kernel;
+    enum kernel kernel;
     int        device;
     enum dtype dtype, compute, common;        /* of the result; of the calculation; what operands become before it */
     int        dims, loop_dims;               /* of the result, of the loop */

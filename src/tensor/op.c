@@ -5,11 +5,11 @@
 #include <string.h>
 #include "tensor/internal.h"
 
-struct rule { op_special *special; op_plan *plan; cpu_kernel *kernel; };
+struct rule { op_special *special; op_plan *plan; enum kernel kernel; };
 
 static const struct rule rules[] = {
-#define RULE(name, plan, kernel) { NULL, plan, kernel },
-#define NO_KERNEL(name, special) { special, NULL, NULL },
+#define RULE(name, plan, kernel) { NULL, plan, KERNEL_##kernel },
+#define NO_KERNEL(name, special) { special, NULL, KERNEL_COUNT },
 #include "tensor/rules.def"
 #undef RULE
 #undef NO_KERNEL
