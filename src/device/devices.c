@@ -49,6 +49,7 @@ devices_free(struct sched *sched)
     struct devices *devices = sched_part(sched, PART_DEVICES);
     if (devices == NULL)
         return;
+    real_last_words(devices);
     for (size_t i = 0; i < devices->stream_count; i++)
         stream_close(devices, devices->streams[i]);
     free(devices->streams);

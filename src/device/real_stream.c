@@ -38,9 +38,13 @@ real_stream_open(struct task *me, struct stream *stream)
                         ? devices->backend->stream(real_device_of(devices, stream->device), urgent, &why) : NULL;
     if (stream->fault != NULL)
         memset(stream->fault, 0, sizeof *stream->fault);
-    if (stream->real != NULL)
+    struct timeline *timeline = stream->real != NULL ? real_timeline(devices) : NULL;
+    stream->timeline = timeline_lane_new(me, timeline, stream->lane, stream->real);
+    if (stream->real != NULL && (timeline == NULL || stream->timeline != NULL))
         return true;
     real_stream_close(stream);
+    if (task_failed(me))
+        return false;
     return why.trouble != TROUBLE_NONE ? trouble_told(me, &why) : failed(me, E_MEMORY, "out of memory for a stream");
 }
 
@@ -122,10 +126,10 @@ marks_put(struct stream *stream, struct backend_why *why)
 }
 
 static bool
-entry_queue(struct stream *stream, struct queued *queued, uint64_t number, struct backend_why *why)
+entry_queue(struct stream *stream, struct queued *queued, uint64_t ticket, struct backend_why *why)
 {
-    const struct device_queue queue = { stream->devices->backend, stream->real, stream->device,
-                                        ((uint64_t)stream->number + 1) << 40 | number, why, &queued->by_host };
+    const struct device_queue queue = { stream->devices->backend, stream->real, stream->device, ticket, why,
+                                        &queued->by_host };
     if (queued->entry.enqueue != NULL)
         return queued->entry.enqueue(&queue, queued->context);
     if (queued->entry.effect == NULL)
@@ -155,8 +159,10 @@ real_launch(struct task *me, struct stream *stream, struct queued *queued)
     struct backend_why why = { 0 };
     if (!keep_staging(me, stream, &queued->entry))
         return false;
-    uint64_t number = stream->progress.launched + 1;
-    bool     ok     = entry_queue(stream, queued, number, &why);
+    struct lane_event what = event_of(stream, queued, PHASE_BEGIN, 0);
+    what.kind = queued->entry.kind;
+    uint64_t number = stream->progress.launched + 1, ticket = timeline_note(me, stream->timeline, &what);
+    bool     ok     = entry_queue(stream, queued, ticket, &why);
     __atomic_store_n(&stream->progress.launched, number, __ATOMIC_RELEASE);
     if (queued->by_host != NULL)
         real_tell_host(me, stream->devices, queued->by_host);
@@ -167,7 +173,7 @@ real_launch(struct task *me, struct stream *stream, struct queued *queued)
 bool
 real_run(struct stream *stream, struct queued *queued, struct backend_why *why)
 {
-    return entry_queue(stream, queued, stream->progress.launched, why) &&
+    return entry_queue(stream, queued, 0, why) &&
            stream->devices->backend->finish(stream->real, why);
 }
 
@@ -272,8 +278,28 @@ real_finish(struct task *me, struct stream *stream)
 {
     struct backend_why why = { 0 };
     pthread_mutex_lock(&stream->mutex);
-    uint64_t sequence = stream->progress.launched;
+    uint64_t sequence = stream->progress.launched, ticket = timeline_last(stream->timeline);
     bool     ok       = marks_put(stream, &why);
     pthread_mutex_unlock(&stream->mutex);
-    return ok ? await(me, is_sequence_done, stream, &sequence) : trouble_told(me, &why);
+    if (!ok)
+        return trouble_told(me, &why);
+    if (!await(me, is_sequence_done, stream, &sequence))
+        return false;
+    timeline_passed(stream->timeline, ticket);
+    timeline_collect(real_timeline(stream->devices));
+    return true;
+}
+
+/* The run is over: nobody is left to fail. */
+void
+real_last_words(struct devices *devices)
+{
+    char               text[240];
+    struct backend_why why = { 0 };
+    if (devices->real == NULL)
+        return;
+    for (size_t i = 0; i < devices->stream_count; i++)
+        (void)devices->backend->finish(devices->streams[i]->real, &why);
+    if (timeline_finish(real_timeline(devices), text, sizeof text))
+        fprintf(stderr, "ringside: %s\n", text);
 }

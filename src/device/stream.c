@@ -165,17 +165,6 @@ stream_numbered(struct devices *devices, size_t number)
 
 /* ---- what the trace is told ---- */
 
-struct lane_event
-event_of(const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
-{
-    struct lane_event event = {
-        .phase = phase, .time = time, .lane = stream->lane, .line = queued->line,
-        .iteration = queued->iteration, .rank = queued->rank, .device = stream->device,
-    };
-    memcpy(event.args, queued->entry.args, sizeof event.args);
-    return event;
-}
-
 /* A kernel of an op, on the lane of its stream: when the stream did it, not when the host asked. */
 static void
 stream_kernel_event(struct task *me, const struct stream *stream, const struct queued *queued, int phase, uint64_t time)

@@ -5,6 +5,7 @@
 #include "base/fault.h"
 #include "device/backend.h"
 #include "device/internal.h"
+#include "trace/format.h"
 
 struct queued {
     struct queued      *next;
@@ -50,6 +51,18 @@ struct event {
 };
 
 struct stream *stream_numbered(struct devices *devices, size_t number); /* NULL: there are not that many */
+
+/* What the trace is told of an entry; its kind is missing. */
+static inline struct lane_event
+event_of(const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
+{
+    struct lane_event event = {
+        .phase = phase, .time = time, .lane = stream->lane, .line = queued->line,
+        .iteration = queued->iteration, .rank = queued->rank, .device = stream->device,
+    };
+    memcpy(event.args, queued->entry.args, sizeof event.args);
+    return event;
+}
 
 /* ---- real_stream.c: streams of real devices; each function fails with the back-end's words ---- */
 bool real_stream_open(struct task *me, struct stream *stream);
