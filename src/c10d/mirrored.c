@@ -2,8 +2,9 @@
  * (device/real.h), fetched before a collective runs and stored when it is over. Virtual devices, whose memory is the
  * host's, take no part.
  *
- * Interface: mirrored_run; mirrored_post before a post, mirrored_send or mirrored_received around its message. In PyTorch:
- * the staging of ProcessGroupGloo's AsyncAllreduceCUDAWork and its like. */
+ * Interface: mirrored_run; mirrored_post before a post, mirrored_send and mirrored_received around its message.
+ *
+ * In PyTorch: the staging of ProcessGroupGloo's AsyncAllreduceCUDAWork and its like. */
 #include "c10d/internal.h"
 #include "device/real.h"
 #include "device/stream.h"

@@ -1,12 +1,12 @@
 /* Streams of real devices behind the same streams and events as virtual ones.
  *
- * In `free` an entry is queued on the real stream when it is launched, waits are waits of streams, and the host waits by
- * looking at marks. How far a stream has come is known from marks, one behind every few entries: the pool hands memory
+ * In `free` an entry is queued on the real stream when it is launched, waits are waits of streams, and the host waits
+ * by looking at marks. How far a stream has come is known from marks, one behind every few entries: the pool hands memory
  * that other streams were recorded for out again once they are past. In `stepped` the order and the time of entries are
  * those of virtual devices; when one's time has come it is done, and waited for, so that a snapshot sees what it did.
  *
- * Interface in order of use: real_stream_open; real_launch or real_run; real_record, real_wait, real_await, real_finish;
- * real_stream_close. In PyTorch: c10/cuda/CUDAStream.cpp, ATen/cuda/CUDAEvent.h. */
+ * Interface in order of use: real_stream_open; real_launch or real_run; real_record, real_wait, real_await,
+ * real_finish; real_stream_close. In PyTorch: c10/cuda/CUDAStream.cpp, ATen/cuda/CUDAEvent.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,11 +143,12 @@ entry_queue(struct stream *stream, struct queued *queued, uint64_t ticket, struc
 static bool
 keep_staging(struct task *me, struct stream *stream, const struct stream_entry *entry)
 {
+    struct cache *pinned = real_hidden_cache(stream->devices, DEVICE_CPU);
     for (int i = 0; i < entry->access_count; i++) {
         const struct storage *storage = entry->accesses[i].storage;
         if (storage->device != DEVICE_CPU || storage->block == NULL)
             continue;
-        if (!cache_record(real_hidden_cache(stream->devices, DEVICE_CPU), storage->block, stream->number + 1, &stream->progress))
+        if (!cache_record(pinned, storage->block, stream->number + 1, &stream->progress))
             return memory_failed(me, sizeof *storage, "the host");
     }
     return true;

@@ -207,7 +207,8 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
         int64_t  count = (int64_t)((to - from) / dtype_size((enum dtype)written->dtype));
         bool     whole = written->dims >= 0; /* then it fills its storage */
         storage_snapshot(me, storage, &(struct storage_content){
-            written->dtype, whole ? written->dims : 1, whole ? written->sizes : &count, (char *)storage->data + from, NULL });
+            written->dtype, whole ? written->dims : 1, whole ? written->sizes : &count, (char *)storage->data + from,
+            NULL });
         return;
     }
 }
@@ -382,7 +383,16 @@ work_now(struct task *me, struct stream *stream, struct queued *queued)
     return ok;
 }
 
-/* `free`: a virtual device does it now, a real one queues it. */
+static bool
+is_watched(const struct stream_entry *entry)
+{
+    for (int i = 0; i < entry->access_count; i++)
+        if (entry->accesses[i].write && entry->accesses[i].storage->watches != NULL)
+            return true;
+    return false;
+}
+
+/* `free`: a virtual device does it now, a real one queues it. Who watches what it writes wants to see it written. */
 static bool
 launch_now(struct task *me, struct stream *stream, const struct stream_entry *entry)
 {
@@ -399,7 +409,8 @@ launch_now(struct task *me, struct stream *stream, const struct stream_entry *en
     pthread_mutex_lock(&stream->mutex);
     bool ok = stream->real != NULL ? real_launch(me, stream, queued) : work_now(me, stream, queued);
     pthread_mutex_unlock(&stream->mutex);
-    ok = ok && (stream->real == NULL || entry_changed(me, queued, false));
+    if (ok && stream->real != NULL && is_watched(entry))
+        ok = real_finish(me, stream) && entry_changed(me, queued, false);
     host_give(me->sched, queued, sizeof *queued);
     return ok;
 }

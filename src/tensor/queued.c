@@ -3,8 +3,8 @@
  * A kernel that the device has not for these types is done by the host: what it reads is fetched, what it wrote is put
  * back, while the stream waits; the run says so once for each kernel.
  *
- * Interface: kernel_queue, update_queue, transfer_queue. In PyTorch: ATen/native/cuda, and for what is missing there the
- * fallback of ATen/native/CPUFallback.cpp. */
+ * Interface: kernel_queue, update_queue, transfer_queue. In PyTorch: ATen/native/cuda; CPUFallback.cpp for what is not
+ * there. */
 #include "tensor/queued.h"
 #include <stdlib.h>
 #include <string.h>
@@ -71,7 +71,7 @@ spans_room(const struct device_queue *queue, struct spans *spans)
         ok = ok && spans->at[i].copy != NULL;
     }
     if (!ok)
-        *queue->why = (struct backend_why){ TROUBLE_MEMORY, "out of memory for what the host does in a device's place" };
+        *queue->why = (struct backend_why){ TROUBLE_MEMORY, "out of memory for what the host does for a device" };
     return ok;
 }
 
