@@ -42,7 +42,7 @@ plain_elements(const struct cpu_call &call, int64_t count, struct numbers<T> n)
         packed = packed && is_aligned(in[v]);
     }
     int64_t packs = packed ? count / WIDTH : 0;
-    for (int64_t i = first_item(); i < packs; i += item_step()) {
+    ROLLED for (int64_t i = first_item(); i < packs; i += item_step()) {
         struct pack<T> x[3] = {}, result;
         for (int v = 0; v < inputs; v++)
             x[v] = reinterpret_cast<const struct pack<T> *>(in[v])[i];
@@ -50,7 +50,7 @@ plain_elements(const struct cpu_call &call, int64_t count, struct numbers<T> n)
             result.element[j] = each::of(x[0].element[j], x[1].element[j], x[2].element[j], n.a, n.b);
         reinterpret_cast<struct pack<T> *>(out)[i] = result;
     }
-    for (int64_t i = packs * WIDTH + first_item(); i < count; i += item_step()) {
+    ROLLED for (int64_t i = packs * WIDTH + first_item(); i < count; i += item_step()) {
         T x[3] = {};
         for (int v = 0; v < inputs; v++)
             x[v] = in[v][i];
@@ -95,16 +95,15 @@ any_elements(const struct cpu_call &call, const struct walk<inputs + 1> *walk)
 {
     const bool narrow = is_narrow(call), wide_y = scales && inputs == 2 && is_one_scale(call);
     T          a = common_number<T>(call, call.alpha, scales), b = common_number<T>(call, call.beta, false);
-    for (int64_t i = first_item(); i < walk->count; i += item_step()) {
-        int64_t at[inputs + 1];
-        T       x[3] = {};
-        walk_at<inputs + 1>(walk, i, at);
+    ROLLED for (int64_t i = first_item(); i < walk->count; i += item_step()) {
+        struct places<inputs + 1> places = walk_at<inputs + 1>(walk, i);
+        T                         x[3] = {};
         for (int v = 0; v < inputs; v++) {
-            x[v] = load<T>(operand(call, v), call.in[v].dtype, at[v + 1]);
+            x[v] = load<T>(operand(call, v), call.in[v].dtype, places.at[v + 1]);
             if (narrow && call.in[v].dtype != call.common && !(v == 1 && wide_y))
                 x[v] = rounded_to<T>(call.common, x[v]);
         }
-        store<T>(call.out.data, call.out.dtype, at[0], each::of(x[0], x[1], x[2], a, b));
+        store<T>(call.out.data, call.out.dtype, places.at[0], each::of(x[0], x[1], x[2], a, b));
     }
 }
 

@@ -6,14 +6,7 @@
  * Interface: walk_begin, walk_at. In PyTorch: ATen/cuda/detail/OffsetCalculator.cuh. */
 #ifndef CUDA_KERNELS_WALK_H
 #define CUDA_KERNELS_WALK_H
-#include "plugins/cuda/kernels/device.h"
-
-/* Loops over dimensions stay loops: they are short, and there are many kernels. */
-#ifdef __CUDACC__
-#define ROLLED _Pragma("unroll 1")
-#else
-#define ROLLED
-#endif
+#include "plugins/cuda/kernels/element.h"
 
 template <int views> struct walk {
     const struct cpu_view *view[views];
@@ -73,12 +66,12 @@ order_of(const struct cpu_view &view, int *dims)
 }
 
 /* The views are in walk->view. */
-template <int views> ON_DEVICE void
+template <int views> CALLED_ON_DEVICE void
 walk_begin(struct walk<views> *walk)
 {
     walk->is_flat = walk->is_plain = true;
     walk->count   = elements_of(*walk->view[0]);
-    for (int v = 0; v < views; v++) {
+    ROLLED for (int v = 0; v < views; v++) {
         int step       = step_of(*walk->view[v]);
         walk->step[v]  = step;
         walk->is_flat  = walk->is_flat && step >= 0;
@@ -102,16 +95,27 @@ places_by_division(const struct walk<views> *walk, I rest, int64_t *at)
     }
 }
 
-/* at[v]: elements from view v's first. */
-template <int views> ON_DEVICE void
-walk_at(const struct walk<views> *walk, int64_t index, int64_t *at)
+template <int views> struct places { int64_t at[views]; };
+
+template <int views> CALLED_ON_DEVICE void
+places_of(const struct walk<views> *walk, int64_t index, struct places<views> *places)
 {
+    if (walk->count <= INT32_MAX)
+        places_by_division<views, uint32_t>(walk, (uint32_t)index, places->at);
+    else
+        places_by_division<views, uint64_t>(walk, (uint64_t)index, places->at);
+}
+
+/* at[v]: elements from view v's first. */
+template <int views> ON_DEVICE struct places<views>
+walk_at(const struct walk<views> *walk, int64_t index)
+{
+    struct places<views> places;
     if (walk->is_flat)
         for (int v = 0; v < views; v++)
-            at[v] = index * walk->step[v];
-    else if (walk->count <= INT32_MAX)
-        places_by_division<views, uint32_t>(walk, (uint32_t)index, at);
+            places.at[v] = index * walk->step[v];
     else
-        places_by_division<views, uint64_t>(walk, (uint64_t)index, at);
+        places_of<views>(walk, index, &places);
+    return places;
 }
 #endif
