@@ -77,6 +77,7 @@ walk_begin(struct walk<views> *walk)
         walk->is_flat  = walk->is_flat && step >= 0;
         walk->is_plain = walk->is_plain && step == 1;
     }
+    walk->dims  = 0;
     walk->order = walk->is_flat ? 0 : order_of(*walk->view[0], &walk->dims);
 }
 
