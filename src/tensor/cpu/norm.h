@@ -30,7 +30,7 @@ rank_squares(double count, double scale, double eps, double apart)
 
 /* sum, products: a channel's sums of the gradient; count: its elements, 0 of statistics that stand fixed. */
 BOTH struct channel_terms
-channel_terms(double scale, double weight, int centered, double sum, double products, double count)
+terms_of_channel(double scale, double weight, int centered, double sum, double products, double count)
 {
     double a = scale * weight, slope = centered ? -a * scale * scale : -a * scale;
     struct channel_terms terms = { a, count > 0 ? slope * products / count : 0, count > 0 ? -a * sum / count : 0 };
@@ -39,7 +39,7 @@ channel_terms(double scale, double weight, int centered, double sum, double prod
 
 /* Of a row of `wide` elements that was normalised by itself; sum, products: of its gradient. */
 BOTH struct channel_terms
-row_terms(const struct moments *m, double sum, double products, double wide)
+terms_of_row(const struct moments *m, double sum, double products, double wide)
 {
     struct channel_terms terms = { m->scale, -products * m->scale * m->scale * m->scale / wide, -sum * m->scale / wide };
     return terms;

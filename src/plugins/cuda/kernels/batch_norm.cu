@@ -4,6 +4,7 @@
  * short); the samples' sums are added in their order, as the CPU does.
  *
  * In PyTorch: ATen/native/cuda/Normalization.cuh. */
+#include <math.h>
 #include "plugins/cuda/kernels/channel.h"
 #include "plugins/cuda/kernels/places.h"
 #include "tensor/cpu/norm.h"
@@ -112,7 +113,7 @@ make_terms(const struct cpu_call &call)
     double      count = call.start & OF_BATCH ? (double)call.length : 0;
     T          *out = static_cast<T *>(call.out.data);
     for (int64_t c = first_item(); c < channels; c += item_step()) {
-        struct channel_terms terms = channel_terms((double)stats[channels + c],
+        struct channel_terms terms = terms_of_channel((double)stats[channels + c],
                                                    call.start & HAS_WEIGHT ? (double)weight[c] : 1,
                                                    (call.start & CENTERED_SUMS) != 0, (double)sums[c],
                                                    (double)sums[channels + c], count);

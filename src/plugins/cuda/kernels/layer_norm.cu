@@ -106,7 +106,7 @@ input_gradient(const struct cpu_call &call, const struct lines &lines)
             return (double)weighted(i) * ((double)x[first + i] - m.mean);
         });
         double sum = team_sum<double, LANES>(at, lines.wide, [&](int64_t i) { return (double)weighted(i); });
-        struct channel_terms terms = row_terms(&m, sum, products, (double)lines.wide);
+        struct channel_terms terms = terms_of_row(&m, sum, products, (double)lines.wide);
         T a = (T)terms.a, b = (T)terms.slope, mean = (T)m.mean, d = (T)terms.shift;
         for (int64_t i = at.member; at.works && i < lines.wide; i += at.size)
             static_cast<T *>(call.out.data)[first + i] = a * weighted(i) + b * (x[first + i] - mean) + d;

@@ -9,6 +9,13 @@
 #include "base/number.h"
 #include "plugins/cuda/kernels/device.h"
 
+/* What is not the quick way stands once in a kernel, not in each of its loops. */
+#ifdef __CUDACC__
+#define APART static __device__ __noinline__
+#else
+#define APART static inline __attribute__((noinline))
+#endif
+
 /* The first element of input i; a number of the host's lies in the call itself. */
 ON_DEVICE const void *
 operand(const struct cpu_call &call, int i)
@@ -36,7 +43,7 @@ quotient(int64_t a, int64_t b)
 
 /* In elements from the first: element number `i`, counted row by row; at index 0 of dimension `without` (-1: of none),
  * over which then nothing is counted. */
-ON_DEVICE int64_t
+APART int64_t
 place_beside(const struct cpu_view &view, int without, int64_t i)
 {
     int64_t place = 0;

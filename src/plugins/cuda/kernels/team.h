@@ -11,6 +11,7 @@
  * In PyTorch: ATen/native/cuda/PersistentSoftmax.cuh, layer_norm_kernel.cu (whose orders of sums differ). */
 #ifndef CUDA_KERNELS_TEAM_H
 #define CUDA_KERNELS_TEAM_H
+#include <math.h>
 #include "plugins/cuda/kernels/device.h"
 
 enum { TEAM_LEAST = 16 };
