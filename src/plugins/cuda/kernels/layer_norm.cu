@@ -20,7 +20,7 @@ layer_lines(const struct cpu_call &call)
     lines.wide = 1;
     for (int d = view.dims - (int)call.dim; d < view.dims; d++)
         lines.wide *= view.size[d];
-    lines.rows = lines.wide > 0 ? view_size(view) / lines.wide : 0;
+    lines.rows = lines.wide > 0 ? elements_of(view) / lines.wide : 0;
     return lines;
 }
 

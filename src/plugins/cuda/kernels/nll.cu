@@ -50,7 +50,7 @@ template <typename T> ON_DEVICE double
 weight_of(const struct cpu_call &call, const struct classes &of, int64_t c)
 {
     const struct cpu_view &view = call.in[of.weight];
-    return call.step == 1 ? (double)real_at<T>(operand(call, of.weight), view.dtype, place_of(view, c)) : 1;
+    return call.step == 1 ? (double)load<T>(operand(call, of.weight), view.dtype, place_of(view, c)) : 1;
 }
 
 /* The loss of sample i. */
@@ -73,7 +73,7 @@ template <typename T> ON_DEVICE void
 samples(const struct cpu_call &call)
 {
     struct classes of = classes_of(call.in[0], 1);
-    int64_t        count = view_size(call.in[1]);
+    int64_t        count = elements_of(call.in[1]);
     double        *losses = static_cast<double *>(call.workspace), *weights = losses + count;
     for (int64_t i = first_item(); i < count; i += item_step()) {
         int64_t target = target_of(call, of, i);
@@ -92,7 +92,7 @@ samples(const struct cpu_call &call)
 template <typename T> ON_DEVICE void
 total(const struct cpu_call &call)
 {
-    int64_t       count = view_size(call.in[1]);
+    int64_t       count = elements_of(call.in[1]);
     const double *losses = static_cast<const double *>(call.workspace), *weights = losses + count;
     for (struct teams at = teams_first(1, count); teams_more(at); teams_next(at)) {
         double sum = team_sum<double, 1>(at, count, [&](int64_t i) { return losses[i]; });
@@ -128,7 +128,7 @@ template <typename T> ON_DEVICE void
 weights(const struct cpu_call &call)
 {
     struct classes of = classes_of(call.in[1], 2);
-    int64_t        count = view_size(call.in[2]);
+    int64_t        count = elements_of(call.in[2]);
     for (struct teams at = teams_first(1, count); teams_more(at); teams_next(at)) {
         double sum = team_sum<double, 1>(at, count, [&](int64_t i) {
             int64_t target = target_of(call, of, i);
@@ -155,7 +155,7 @@ gradients(const struct cpu_call &call)
 {
     struct classes         of = classes_of(call.in[1], 2);
     const struct cpu_view &grads = call.in[0];
-    int64_t                all = view_size(call.out);
+    int64_t                all = elements_of(call.out);
     for (int64_t e = first_item(); e < all; e += item_step()) {
         int64_t row = quotient(e, of.places), place = e - row * of.places, n = quotient(row, of.count);
         int64_t c = row - n * of.count, i = n * of.places + place, target = target_of(call, of, i);
@@ -164,7 +164,7 @@ gradients(const struct cpu_call &call)
             report(call, of, target);
         if (counts(call, of, target)) {
             int64_t at = call.dim == LOSS_NONE ? place_of(grads, i) : 0;
-            double  grad = (double)real_at<T>(operand(call, 0), grads.dtype, at);
+            double  grad = (double)load<T>(operand(call, 0), grads.dtype, at);
             if (call.dim == LOSS_MEAN)
                 grad /= *static_cast<const double *>(call.workspace);
             here = class_gradient<T>(call, of, c, target, grad);

@@ -1,35 +1,18 @@
 /* Where the elements of a call's views lie, for kernels that take them by number: operands need not lie in one piece and
  * are read where they are.
  *
- * Interface: operand, view_size, place_of, place_beside, Elements; element_at, real_at, move_element,
- * clear_element.
+ * Interface: operand, place_of, place_beside, place_like; elements and what it answers; element_at, move_element,
+ * clear_element, convert_element.
  * In PyTorch: ATen/cuda/detail/OffsetCalculator.cuh. */
 #ifndef CUDA_KERNELS_PLACES_H
 #define CUDA_KERNELS_PLACES_H
-#include "base/number.h"
-#include "plugins/cuda/kernels/device.h"
-
-/* What is not the quick way stands once in a kernel, not in each of its loops. */
-#ifdef __CUDACC__
-#define APART static __device__ __noinline__
-#else
-#define APART static inline __attribute__((noinline))
-#endif
+#include "plugins/cuda/kernels/walk.h"
 
 /* The first element of input i; a number of the host's lies in the call itself. */
 ON_DEVICE const void *
 operand(const struct cpu_call &call, int i)
 {
     return call.in[i].data != NULL ? call.in[i].data : &call.constant[i];
-}
-
-ON_DEVICE int64_t
-view_size(const struct cpu_view &view)
-{
-    int64_t count = 1;
-    for (int d = 0; d < view.dims; d++)
-        count *= view.size[d];
-    return count;
 }
 
 /* a / b of what is not negative: GPUs divide 32 bits several times as fast as 64. */
@@ -41,41 +24,32 @@ quotient(int64_t a, int64_t b)
     return a / b;
 }
 
-/* In elements from the first: element number `i`, counted row by row; at index 0 of dimension `without` (-1: of none),
- * over which then nothing is counted. */
-APART int64_t
-place_beside(const struct cpu_view &view, int without, int64_t i)
+/* Element number `i` of the sizes of one view, counted row by row, in elements from the first of another that has those
+ * sizes or larger ones; at index 0 of dimension `without` (-1: of none), over which then nothing is counted. */
+CALLED_ON_DEVICE int64_t
+place_like(const struct cpu_view &sizes, const struct cpu_view &view, int without, int64_t i)
 {
     int64_t place = 0;
-    for (int d = view.dims; d-- > 0;) {
+    ROLLED for (int d = sizes.dims - 1; d >= 0; d--) {
         if (d == without)
             continue;
-        int64_t outer = quotient(i, view.size[d]);
-        place += (i - outer * view.size[d]) * view.stride[d];
+        int64_t outer = quotient(i, sizes.size[d]);
+        place += (i - outer * sizes.size[d]) * view.stride[d];
         i = outer;
     }
     return place;
 }
 
 ON_DEVICE int64_t
+place_beside(const struct cpu_view &view, int without, int64_t i)
+{
+    return place_like(view, view, without, i);
+}
+
+ON_DEVICE int64_t
 place_of(const struct cpu_view &view, int64_t i)
 {
     return place_beside(view, -1, i);
-}
-
-/* No elements lie in one piece, as in base/shape.h. */
-ON_DEVICE bool
-lies_packed(const struct cpu_view &view)
-{
-    int64_t step = 1;
-    bool    lies = true;
-    for (int d = view.dims; d-- > 0;) {
-        if (view.size[d] == 0)
-            return true;
-        lies = lies && (view.size[d] == 1 || view.stride[d] == step);
-        step *= view.size[d];
-    }
-    return lies;
 }
 
 /* An operand's elements of type T by number. */
@@ -95,7 +69,7 @@ template <typename T> struct Elements {
 template <typename T> ON_DEVICE Elements<T>
 elements(const struct cpu_call &call, int i)
 {
-    Elements<T> all = { static_cast<const T *>(operand(call, i)), &call.in[i], lies_packed(call.in[i]) };
+    Elements<T> all = { static_cast<const T *>(operand(call, i)), &call.in[i], step_of(call.in[i]) == 1 };
     return all;
 }
 
@@ -106,23 +80,6 @@ ON_DEVICE void *
 element_at(const void *first, int64_t place, size_t bytes)
 {
     return static_cast<char *>(const_cast<void *>(first)) + place * static_cast<int64_t>(bytes);
-}
-
-/* An element of any type as float or double, converted as tensor/cpu/convert.def says. */
-template <typename T> ON_DEVICE T
-real_at(const void *first, enum dtype dtype, int64_t place)
-{
-    switch (dtype) {
-    case DTYPE_F32:  return (T)static_cast<const float *>(first)[place];
-    case DTYPE_F64:  return (T)static_cast<const double *>(first)[place];
-    case DTYPE_I64:  return (T)static_cast<const int64_t *>(first)[place];
-    case DTYPE_BOOL: return (T)(static_cast<const uint8_t *>(first)[place] != 0);
-    case DTYPE_I32:  return (T)static_cast<const int32_t *>(first)[place];
-    case DTYPE_U8:   return (T)static_cast<const uint8_t *>(first)[place];
-    case DTYPE_F16:  return (T)float_of_half(static_cast<const uint16_t *>(first)[place]);
-    case DTYPE_BF16: return (T)float_of_bfloat(static_cast<const uint16_t *>(first)[place]);
-    default:         return (T)static_cast<const int8_t *>(first)[place];
-    }
 }
 
 ON_DEVICE void
@@ -141,5 +98,19 @@ clear_element(void *to, size_t bytes)
 {
     const uint64_t nothing = 0;
     move_element(to, &nothing, bytes);
+}
+
+/* As tensor/cpu/convert.def says for each pair of types: integers by way of int64, the short fractions by float32. */
+ON_DEVICE void
+convert_element(void *to, enum dtype to_dtype, const void *from, enum dtype from_dtype)
+{
+    if (to_dtype == from_dtype)
+        move_element(to, from, dtype_size(to_dtype));
+    else if (!dtype_is_float(from_dtype))
+        store<int64_t>(to, to_dtype, 0, load<int64_t>(from, from_dtype, 0));
+    else if (from_dtype == DTYPE_F64)
+        store<double>(to, to_dtype, 0, load<double>(from, from_dtype, 0));
+    else
+        store<float>(to, to_dtype, 0, load<float>(from, from_dtype, 0));
 }
 #endif

@@ -2,14 +2,8 @@
  * (tensor/cpu/approximate.h), float64's the exact ones (tensor/cpu/math_bodies.h). Both have the CPU's bits. */
 #ifndef CUDA_KERNELS_REALS_H
 #define CUDA_KERNELS_REALS_H
-#include "plugins/cuda/kernels/device.h"
+#include "plugins/cuda/kernels/math.h"
 #include "tensor/cpu/approximate.h"
-
-#ifndef MATH
-#define MATH BOTH
-#endif
-#include "tensor/cpu/transcendental_bodies.h"
-#include "tensor/cpu/math_bodies.h"
 
 BOTH float  real_exp(float x) { return near_exp(x); }
 BOTH double real_exp(double x) { return cpu_exp(x); }

@@ -44,7 +44,7 @@ struct extent { int64_t rows, count; };
 ON_DEVICE struct extent
 extent_of(const struct cpu_call &call)
 {
-    int64_t       all = view_size(call.out), count = call.out.dims > 0 ? call.out.size[call.dim] : 1;
+    int64_t       all = elements_of(call.out), count = call.out.dims > 0 ? call.out.size[call.dim] : 1;
     struct extent extent = { count > 0 ? all / count : 0, count };
     return extent;
 }
