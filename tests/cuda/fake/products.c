@@ -1,43 +1,21 @@
 /* cuBLAS on the host's memory, in place of src/plugins/cuda/cublas.c: the same functions, a table of products that are
  * queued on the fake runtime's streams. Sums go from the last k to the first, so that their bits are not those of our own
- * kernels (a test sees who multiplied), and the workspace is written to, as the real one does. A handle without a stream,
- * a workspace or a word about precision and atomics multiplies nothing: the status of invalid operands.
+ * kernels: a test sees who multiplied. In TF32 factors have ten bits behind the first. The workspace is written to, as by
+ * the real one. A handle without a stream, a workspace or a word about precision and atomics multiplies nothing: the status
+ * of invalid operands.
  *
  * RINGSIDE_FAKE_CUBLAS: missing (there is none), broken (it does not open), create:N, gemm:N (that call answers status N).
  *
- * Interface: cublas_open, cublas_find; fake_products. */
-#include <pthread.h>
+ * Interface: cublas_open, cublas_find. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "fake.h"
 #include "plugins/cuda/cublas.h"
-#include "products.h"
 
-enum { STATUS_ALLOC_FAILED = 3, STATUS_INVALID = 7, WORKSPACE_TOUCHED = 256 };
+enum { STATUS_ALLOC_FAILED = 3, STATUS_INVALID = 7, WORKSPACE_TOUCHED = 256, TF32_LOST = 13 };
 
-struct handle { cudaStream_t stream; void *workspace; size_t bytes; bool has_math, has_atomics; };
-
-static struct { pthread_mutex_t mutex; struct fake_products seen; } counted = { .mutex = PTHREAD_MUTEX_INITIALIZER };
-
-struct fake_products
-fake_products(void)
-{
-    pthread_mutex_lock(&counted.mutex);
-    struct fake_products seen = counted.seen;
-    pthread_mutex_unlock(&counted.mutex);
-    return seen;
-}
-
-static void
-count(int64_t queued, int64_t done, int handles)
-{
-    pthread_mutex_lock(&counted.mutex);
-    counted.seen.queued += (uint64_t)queued;
-    counted.seen.done += (uint64_t)done;
-    counted.seen.handles += handles;
-    pthread_mutex_unlock(&counted.mutex);
-}
+struct handle { cudaStream_t stream; void *workspace; bool has_math, has_atomics, is_tf32; };
 
 static bool
 is_asked(const char *word)
@@ -59,6 +37,16 @@ status_of(const char *call)
 
 /* ---- handles ---- */
 
+/* On a GPU, in a piece that was given out. */
+static bool
+is_given(const void *memory, size_t bytes)
+{
+    pthread_mutex_lock(fake_lock());
+    bool given = fake_place(memory, bytes) >= 0;
+    pthread_mutex_unlock(fake_lock());
+    return given;
+}
+
 static int
 create(void **handle)
 {
@@ -68,7 +56,6 @@ create(void **handle)
     *handle = calloc(1, sizeof(struct handle));
     if (*handle == NULL)
         return STATUS_ALLOC_FAILED;
-    count(0, 0, 1);
     return CUBLAS_WELL;
 }
 
@@ -76,7 +63,6 @@ static int
 destroy(void *handle)
 {
     free(handle);
-    count(0, 0, -1);
     return CUBLAS_WELL;
 }
 
@@ -92,30 +78,23 @@ set_stream(void *handle, cudaStream_t stream)
 static int
 set_workspace(void *handle, void *memory, size_t bytes)
 {
-    struct handle *h = handle;
-    h->workspace = memory;
-    h->bytes     = bytes;
-    return bytes < WORKSPACE_TOUCHED || fake_place(memory, bytes) < 0 ? STATUS_INVALID : CUBLAS_WELL;
+    ((struct handle *)handle)->workspace = memory;
+    return bytes < WORKSPACE_TOUCHED || !is_given(memory, bytes) ? STATUS_INVALID : CUBLAS_WELL;
 }
 
 static int
 set_math(void *handle, int mode)
 {
     ((struct handle *)handle)->has_math = true;
-    pthread_mutex_lock(&counted.mutex);
-    counted.seen.math = mode;
-    pthread_mutex_unlock(&counted.mutex);
-    return CUBLAS_WELL;
+    ((struct handle *)handle)->is_tf32  = mode == CUBLAS_TF32;
+    return mode == CUBLAS_TF32 || mode == CUBLAS_FULL ? CUBLAS_WELL : STATUS_INVALID;
 }
 
 static int
 set_atomics(void *handle, int mode)
 {
     ((struct handle *)handle)->has_atomics = true;
-    pthread_mutex_lock(&counted.mutex);
-    counted.seen.atomics = mode;
-    pthread_mutex_unlock(&counted.mutex);
-    return CUBLAS_WELL;
+    return mode == CUBLAS_NO_ATOMICS ? CUBLAS_WELL : STATUS_INVALID;
 }
 
 /* ---- products ---- */
@@ -123,7 +102,7 @@ set_atomics(void *handle, int mode)
 /* By columns: element (i, j) of a plain matrix lies at i + j * lead. */
 struct side { const void *at; int turn, lead; long long next; };
 struct product {
-    bool        wide;                       /* float64 */
+    bool        wide, is_tf32;              /* wide: float64 */
     int         m, n, k, count, ldc;
     struct side a, b;
     void       *c, *workspace;
@@ -131,12 +110,25 @@ struct product {
     double      alpha, beta;
 };
 
+static float
+as_tf32(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    bits = (bits + (1u << (TF32_LOST - 1))) >> TF32_LOST << TF32_LOST;
+    memcpy(&value, &bits, sizeof bits);
+    return value;
+}
+
 static double
 element(const struct product *p, const struct side *side, long long matrix, int i, int j)
 {
     long long at = matrix * side->next + (side->turn == CUBLAS_TURNED ? j + (long long)i * side->lead
                                                                       : i + (long long)j * side->lead);
-    return p->wide ? ((const double *)side->at)[at] : ((const float *)side->at)[at];
+    if (p->wide)
+        return ((const double *)side->at)[at];
+    float value = ((const float *)side->at)[at];
+    return p->is_tf32 ? as_tf32(value) : value;
 }
 
 /* In the type's own precision at each step. */
@@ -172,14 +164,13 @@ multiply(void *context)
         for (int j = 0; j < p->n; j++)
             for (int i = 0; i < p->m; i++)
                 store(p, matrix * p->next_c + i + (long long)j * p->ldc, sum_of(p, matrix, i, j));
-    count(0, 1, 0);
     free(p);
 }
 
 static bool
 side_fits(const struct side *side, int rows, int columns)
 {
-    return side->lead >= (side->turn == CUBLAS_TURNED ? columns : rows) && fake_place(side->at, 1) >= 0;
+    return side->lead >= (side->turn == CUBLAS_TURNED ? columns : rows) && is_given(side->at, 1);
 }
 
 static int
@@ -198,11 +189,11 @@ queue(const struct handle *h, const struct product *product)
         return STATUS_ALLOC_FAILED;
     *kept = *product;
     kept->workspace = h->workspace;
+    kept->is_tf32   = h->is_tf32;
     if (fake_queue_work(h->stream, multiply, kept) != cudaSuccess) {
         free(kept);
         return STATUS_INVALID;
     }
-    count(1, 0, 0);
     return CUBLAS_WELL;
 }
 
