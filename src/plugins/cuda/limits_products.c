@@ -1,7 +1,8 @@
-/* What of products a GPU has no code for, and the workspace that its kernels want beyond the CPU's.
+/* What the kernels of rows_products.def have code for, and the workspace that they want: of convolutions, all samples'
+ * gradients of the weight.
  *
- * Interface: limits_products_has, limits_products_room. */
-#include "plugins/cuda/kernels/limits_products.h"
+ * Interface: limits_products. */
+#include "limits.h"
 #include "plugins/cuda/kernels/conv.h"
 #include "plugins/cuda/kernels/matrix.h"
 
@@ -64,18 +65,14 @@ has_conv(enum kernel kernel, const struct cpu_call *call)
 }
 
 bool
-limits_products_has(enum kernel kernel, const void *params)
+limits_products(enum kernel kernel, const void *params, size_t *room)
 {
     struct product_form form;
     if (kernel == KERNEL_lstm_forward || kernel == KERNEL_lstm_backward)
         return true;
     if (product_form_of(kernel, &form))
         return has_product(kernel, params);
+    if (kernel == KERNEL_cpu_conv2d_weight)
+        *room = conv_parts_bytes(params);
     return has_conv(kernel, params);
-}
-
-size_t
-limits_products_room(enum kernel kernel, const void *params)
-{
-    return kernel == KERNEL_cpu_conv2d_weight ? conv_parts_bytes(params) : 0;
 }
