@@ -29,18 +29,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "tensor/cpu/kernels.h"
+#include "tensor/cpu/view.h"
 
-struct play; struct storage;
+struct play; struct storage; struct gpu_kernel;
 
 struct play_case { const char *sentence; void (*run)(struct play *p); enum kernel kernel; };
 extern const struct play_case play_elementwise[], play_reduce[], play_rows[], play_pick[], play_products[];
-extern const struct play_case play_faulty[];     /* planted faults: what the player and the emulator have to find */
 
 struct play {
     enum kernel     kernel;          /* of the case that runs */
     uint64_t        random;
     struct storage *storages;        /* memory of the case that runs, the newest first */
     int             wrongs, compared;
+    const struct gpu_kernel *instead; /* of planted faults: rows that run instead of the table's */
     bool            expect_wrong;    /* of planted faults: `compare` counts in `found` and says nothing */
     int             found;
     char            said[400];       /* the last that was found */
@@ -79,7 +80,6 @@ void fill_value(struct cpu_view view, double value);
 void fill_list(struct cpu_view view, const double *values, size_t count);           /* round and round */
 /* The element at a place of the row-major order, to be read or written by hand (dtype_put_fraction, dtype_put_whole). */
 void   *view_at(struct cpu_view view, int64_t i);
-int64_t view_count(struct cpu_view view);
 
 uint64_t play_draw(struct play *p, uint64_t limit);        /* 0 .. limit-1 */
 

@@ -3,6 +3,7 @@
  *
  * Interface: compare, lacks. */
 #include <inttypes.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -176,30 +177,60 @@ result_holds(struct play *p, const struct run *run)
     return holds;
 }
 
-static bool
-run_rows(struct play *p, const struct run *run, const void *params)
+static const struct gpu_kernel *
+first_row(const struct play *p, enum kernel kernel)
 {
-    char why[400];
-    for (const struct gpu_kernel *row = gpu_kernel_first(run->kernel); row != NULL; row = gpu_kernel_next(row))
-        if (!emulate(row, params, run->blocks, run->seed, why, sizeof why)) {
-            say(p, run, why);
-            return false;
+    return p->instead != NULL ? p->instead : gpu_kernel_first(kernel);
+}
+
+static bool
+is_together(const struct play *p, enum kernel kernel)
+{
+    for (const struct gpu_kernel *row = first_row(p, kernel); row != NULL; row = gpu_kernel_next(row))
+        if (row->threads == TOGETHER)
+            return true;
+    return false;
+}
+
+struct turn { struct play *p; const struct run *run; const void *params; bool holds; };
+
+static void *
+run_rows(void *context)
+{
+    struct turn      *turn = context;
+    const struct run *run  = turn->run;
+    char              why[400];
+    for (const struct gpu_kernel *row = first_row(turn->p, run->kernel); row != NULL; row = gpu_kernel_next(row))
+        if (!emulate(row, turn->params, run->blocks, run->seed, why, sizeof why)) {
+            say(turn->p, run, why);
+            return NULL;
         }
-    return result_holds(p, run);
+    turn->holds = result_holds(turn->p, run);
+    return NULL;
+}
+
+/* What is SHARED is a thread's: a fresh one has nothing there. What the run before left would hide a missing barrier. */
+static bool
+run_afresh(struct play *p, const struct run *run, const void *params)
+{
+    struct turn turn = { p, run, params, false };
+    pthread_t   thread;
+    if (!is_together(p, run->kernel))
+        run_rows(&turn);
+    else if (pthread_create(&thread, NULL, run_rows, &turn) != 0 || pthread_join(thread, NULL) != 0)
+        play_wrong(p, "no thread");
+    return turn.holds;
 }
 
 /* As many blocks as a launch would have at most: for the largest piece of memory. */
 static unsigned
 many_blocks(const struct play *p, enum kernel kernel)
 {
-    size_t   most = 0;
-    unsigned limit = MANY_ALONE;
+    size_t   most  = 0;
+    unsigned limit = is_together(p, kernel) ? MANY_TOGETHER : MANY_ALONE;
     for (const struct storage *s = p->storages; s != NULL; s = s->next)
         if (s->use == USE_ELEMENTS && s->bytes / dtype_size(s->dtype) > most)
             most = s->bytes / dtype_size(s->dtype);
-    for (const struct gpu_kernel *row = gpu_kernel_first(kernel); row != NULL; row = gpu_kernel_next(row))
-        if (row->threads == TOGETHER)
-            limit = MANY_TOGETHER;
     size_t blocks = most / BLOCK + 1;
     return blocks < limit ? (unsigned)blocks : limit;
 }
@@ -212,7 +243,7 @@ run_gpu(struct play *p, enum kernel kernel, const void *params)
         for (uint64_t seed = 0; seed < SEEDS; seed++) {
             struct run run = { kernel, grids[g], seed };
             put_back(p);
-            if (!run_rows(p, &run, params) && !p->expect_wrong)
+            if (!run_afresh(p, &run, params) && !p->expect_wrong)
                 return;
         }
 }
@@ -221,9 +252,7 @@ run_gpu(struct play *p, enum kernel kernel, const void *params)
 static void
 give_workspace(struct play *p, enum kernel kernel, union params *own)
 {
-    size_t wanted = gpu_room(kernel, own), has = 0;
-    if (kernel >= KERNEL_OPS || wanted == 0)
-        return;
+    size_t wanted = kernel < KERNEL_OPS ? gpu_room(kernel, own) : 0, has = 0;
     for (struct storage *s = p->storages; s != NULL; s = s->next)
         if (s->data == own->call.workspace)
             has = s->bytes;
@@ -247,8 +276,8 @@ compare(struct play *p, enum kernel kernel, const void *params)
     union params own;
     memcpy(&own, params, params_size(kernel));
     p->compared++;
-    p->seen[kernel]++;
-    if (gpu_kernel_first(kernel) == NULL || !gpu_has(kernel, params)) {
+    p->seen[kernel] += p->instead == NULL;
+    if (first_row(p, kernel) == NULL || (p->instead == NULL && !gpu_has(kernel, params))) {
         play_wrong(p, "%s: no kernel for these types", kernel_name(kernel));
         return;
     }

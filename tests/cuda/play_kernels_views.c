@@ -1,6 +1,6 @@
 /* Memory of a case and views of it, full of odd values.
  *
- * Interface: view_new, view_row, memory_new, workspace_new, fault_new; fill_*; view_at, view_count; storage_*. */
+ * Interface: view_new, view_row, memory_new, workspace_new, fault_new; fill_*; view_at; storage_*. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -105,15 +105,6 @@ fault_new(struct play *p, bool zeros)
 }
 
 /* ---- views ---- */
-
-int64_t
-view_count(struct cpu_view view)
-{
-    int64_t count = 1;
-    for (int d = 0; d < view.dims; d++)
-        count *= view.size[d];
-    return count;
-}
 
 void *
 view_at(struct cpu_view view, int64_t i)
@@ -232,7 +223,7 @@ odd_whole(struct play *p, enum dtype dtype)
 void
 fill_odd(struct play *p, struct cpu_view view)
 {
-    for (int64_t i = 0, n = view_count(view); i < n; i++)
+    for (int64_t i = 0, n = view_count(&view); i < n; i++)
         if (dtype_is_float(view.dtype))
             dtype_put_fraction(view.dtype, view_at(view, i), odd_fraction(p, view.dtype));
         else
@@ -251,14 +242,14 @@ put(enum dtype dtype, void *element, double value)
 void
 fill_between(struct play *p, struct cpu_view view, double low, double high)
 {
-    for (int64_t i = 0, n = view_count(view); i < n; i++)
+    for (int64_t i = 0, n = view_count(&view); i < n; i++)
         put(view.dtype, view_at(view, i), low + (double)play_draw(p, 1u << 24) / (1 << 24) * (high - low));
 }
 
 void
 fill_indices(struct play *p, struct cpu_view view, int64_t limit)
 {
-    for (int64_t i = 0, n = view_count(view); i < n; i++)
+    for (int64_t i = 0, n = view_count(&view); i < n; i++)
         dtype_put_whole(view.dtype, view_at(view, i), (int64_t)play_draw(p, (uint64_t)limit));
 }
 
@@ -271,7 +262,7 @@ fill_value(struct cpu_view view, double value)
 void
 fill_list(struct cpu_view view, const double *values, size_t count)
 {
-    for (int64_t i = 0, n = view_count(view); i < n; i++)
+    for (int64_t i = 0, n = view_count(&view); i < n; i++)
         put(view.dtype, view_at(view, i), values[(size_t)i % count]);
 }
 
