@@ -8,7 +8,8 @@
  *
  * Order of use: timeline_new, timeline_host (for the back-end's `open`), timeline_lane_new for each stream;
  * timeline_note for each launch, timeline_passed and timeline_collect where the host has waited; timeline_finish when
- * all streams are finished and still open, timeline_free. NULL is fine as timeline and as lane: nothing is recorded.
+ * all streams are finished and still open; then they are closed, for the back-end asks for the time until then;
+ * timeline_free. NULL is fine as timeline and as lane: nothing is recorded.
  *
  * In PyTorch: torch/csrc/profiler/kineto_shim.h, which leaves the same work to libkineto. */
 #ifndef DEVICE_TIMELINE_H
