@@ -61,7 +61,7 @@ struct nccl_launch {
     int                          count;
     enum nccl_dtype              dtype;
     enum nccl_reduce             reduce;
-    unsigned char                factor[8];   /* PREMUL_SUM: one element of `dtype` */
+    uint64_t                     factor;      /* PREMUL_SUM: its first bytes are one element of `dtype` */
 };
 
 enum nccl_state { NCCL_BUSY, NCCL_READY, NCCL_FAILED };

@@ -56,7 +56,7 @@ differs(struct play_rank *rank, const char *what, int i, double is, double shoul
 static void *
 fill(struct play_rank *rank, enum dtype dtype, int pieces)
 {
-    unsigned char host[8 * COUNT * PLAY_RANKS];
+    _Alignas(8) unsigned char host[8 * COUNT * PLAY_RANKS];
     size_t        bytes  = dtype_size(dtype) * COUNT * (size_t)pieces;
     void         *memory = play_memory(rank, bytes);
     for (int i = 0; i < COUNT * pieces; i++)
@@ -103,12 +103,12 @@ wanted_truth(enum nccl_reduce op, int ranks, int i)
 static bool
 reduce_once(struct play_rank *rank, enum dtype dtype, enum nccl_reduce reduce)
 {
-    unsigned char       host[8 * COUNT];
+    _Alignas(8) unsigned char host[8 * COUNT];
     int                 ranks = rank->world->ranks;
     void               *at    = fill(rank, dtype, 1);
     struct nccl_operation one = { NCCL_ALL_REDUCE, at, at, COUNT, 0 };
-    struct nccl_launch  launch = { &one, 1, (enum nccl_dtype)dtype, reduce, { 0 } };
-    put(dtype, launch.factor, 0, 2);
+    struct nccl_launch  launch = { &one, 1, (enum nccl_dtype)dtype, reduce, 0 };
+    put(dtype, &launch.factor, 0, 2);
     for (int i = 0; dtype == DTYPE_BOOL && i < COUNT; i++)
         host[i] = given(rank->rank, i) % 2 == 0;
     if (at == NULL || (dtype == DTYPE_BOOL && !play_copy(rank, at, host, COUNT, false)) || !play_launch(rank, &launch) ||
@@ -117,7 +117,7 @@ reduce_once(struct play_rank *rank, enum dtype dtype, enum nccl_reduce reduce)
     for (int i = 0; i < COUNT; i++) {
         double is = get(dtype, host, i);
         double should = dtype == DTYPE_BOOL ? wanted_truth(reduce, ranks, i) : wanted(&launch, ranks, i);
-        unsigned char rounded[8];
+        _Alignas(8) unsigned char rounded[8];
         put(dtype, rounded, 0, should);     /* whole numbers wrap around */
         if (is != get(dtype, rounded, 0))
             return differs(rank, dtype_name(dtype), i, is, should);
@@ -210,7 +210,7 @@ one_of_each(struct play_rank *rank)
         void  *to   = in_place ? from : play_memory(rank, all[k].elements * sizeof(float));
         one.send = from;
         one.recv = to;
-        if (from == NULL || to == NULL || !play_launch(rank, &(struct nccl_launch){ &one, 1, NCCL_F32, NCCL_SUM, { 0 } }) ||
+        if (from == NULL || to == NULL || !play_launch(rank, &(struct nccl_launch){ &one, 1, NCCL_F32, NCCL_SUM, 0 }) ||
             !compare(rank, to, &all[k]))
             return false;
         forget(rank, in_place ? 1 : 2);
@@ -240,7 +240,7 @@ all_to_all(struct play_rank *rank)
         operations[2 * i]     = (struct nccl_operation){ NCCL_SEND, from + piece * (size_t)i, NULL, COUNT, i };
         operations[2 * i + 1] = (struct nccl_operation){ NCCL_RECV, NULL, to + piece * (size_t)i, COUNT, i };
     }
-    bool done = play_launch(rank, &(struct nccl_launch){ operations, 2 * ranks, NCCL_F32, NCCL_SUM, { 0 } }) &&
+    bool done = play_launch(rank, &(struct nccl_launch){ operations, 2 * ranks, NCCL_F32, NCCL_SUM, 0 }) &&
                 compare(rank, to, &(struct told){ .elements = (size_t)(COUNT * ranks), .should = swapped });
     play_leave(rank, false);
     return done;
@@ -272,7 +272,7 @@ neighbours(struct play_rank *rank)
     void  *from = fill(rank, DTYPE_F32, 1), *to = play_memory(rank, sizeof host);
     const struct nccl_operation both[] = { { NCCL_SEND, from, NULL, COUNT, next }, { NCCL_RECV, NULL, to, COUNT, before } };
     if (from == NULL || to == NULL || !play_join(rank) || play_await(rank) != NCCL_READY ||
-        !play_launch(rank, &(struct nccl_launch){ both, 2, NCCL_F32, NCCL_SUM, { 0 } }) ||
+        !play_launch(rank, &(struct nccl_launch){ both, 2, NCCL_F32, NCCL_SUM, 0 }) ||
         !play_copy(rank, host, to, sizeof host, true))
         return false;
     for (int i = 0; i < COUNT; i++)

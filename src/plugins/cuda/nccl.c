@@ -110,6 +110,7 @@ static void
 free_comm(struct nccl_comm *comm)
 {
     struct backend_why why;
+    (void)cuda_finish(comm->stream, &why);     /* of the communicator nothing is left in it that could hang */
     if (comm->done != NULL)
         cuda_mark_free(comm->done);
     if (comm->one != NULL && cuda_enter(comm->stream->device, &why))
@@ -173,15 +174,14 @@ reduction_of(struct nccl_comm *comm, const struct nccl_launch *launch, int *op)
 {
     static const int ops[] = { [NCCL_SUM] = OP_SUM, [NCCL_PRODUCT] = OP_PRODUCT, [NCCL_MIN] = OP_MIN, [NCCL_MAX] = OP_MAX,
                                [NCCL_AVG] = OP_AVG };
-    unsigned char    factor[sizeof launch->factor];
+    uint64_t         factor = launch->factor;
     if (launch->reduce != NCCL_PREMUL_SUM) {
         /* Bytes that are truths stay 0 or 1: some is true, all are. */
         bool is_truth = launch->dtype == NCCL_BOOL;
         *op = is_truth && launch->reduce == NCCL_SUM ? OP_MAX : is_truth && launch->reduce == NCCL_PRODUCT ? OP_MIN : ops[launch->reduce];
         return RESULT_SUCCESS;
     }
-    memcpy(factor, launch->factor, sizeof factor);
-    int result = comm->api->premul(&comm->premul, factor, types[launch->dtype], SCALAR_HOST, comm->handle);
+    int result = comm->api->premul(&comm->premul, &factor, types[launch->dtype], SCALAR_HOST, comm->handle);
     *op = comm->premul;
     return result;
 }

@@ -163,27 +163,35 @@ profile(const struct round *round)
     }
 }
 
+/* From here on that one's GPU is current. */
+static void
+follow_there(const struct asked *asked, cudaEvent_t event)
+{
+    (void)cudaSetDevice(asked->comm->device);
+    follow(asked->stream, event);
+}
+
 static void
 launch_round(struct round *round)
 {
-    cudaStream_t last = round->asked[round->ranks - 1].stream;
+    const struct asked *last = &round->asked[round->ranks - 1];
     measure(round);
     for (int i = 0; i < round->ranks; i++) {
         struct asked *asked = &round->asked[i];
         (void)cudaSetDevice(asked->comm->device);
-        (void)cudaMallocHost((void **)&round->given[i], round->give + 1);
-        (void)cudaMallocHost((void **)&round->made[i], round->make + 1);
+        (void)cudaHostAlloc((void **)&round->given[i], round->give + 1, cudaHostAllocPortable);
+        (void)cudaHostAlloc((void **)&round->made[i], round->make + 1, cudaHostAllocPortable);
         if (gives(asked) && round->give > 0)
             (void)cudaMemcpyAsync(round->given[i], asked->send, round->give, cudaMemcpyDeviceToHost, asked->stream);
         if (i < round->ranks - 1)
-            follow(last, mark(asked->stream));
+            follow_there(last, mark(asked->stream));
     }
-    (void)cudaLaunchHostFunc(last, make_round, round);
+    (void)cudaLaunchHostFunc(last->stream, make_round, round);
     for (int i = 0; i < round->ranks; i++) {
         struct asked *asked = &round->asked[i];
-        (void)cudaSetDevice(asked->comm->device);
+        (void)cudaSetDevice(last->comm->device);
         if (i < round->ranks - 1)
-            follow(asked->stream, mark(last));
+            follow_there(asked, mark(last->stream));
         if (takes(asked) && round->make > 0)
             (void)cudaMemcpyAsync(asked->recv, round->made[i], round->make, cudaMemcpyHostToDevice, asked->stream);
         asked->comm->pending--;
@@ -234,14 +242,13 @@ carry(const struct asked *send, const struct asked *receive)
     void  *between = NULL;
     size_t bytes   = bytes_of(send->type, send->count);
     (void)cudaSetDevice(send->comm->device);
-    (void)cudaMallocHost(&between, bytes + 1);
+    (void)cudaHostAlloc(&between, bytes + 1, cudaHostAllocPortable);
     (void)cudaMemcpyAsync(between, send->send, bytes, cudaMemcpyDeviceToHost, send->stream);
     if (send->stream != receive->stream)
-        follow(receive->stream, mark(send->stream));
-    (void)cudaSetDevice(receive->comm->device);
+        follow_there(receive, mark(send->stream));
     (void)cudaMemcpyAsync(receive->recv, between, bytes, cudaMemcpyHostToDevice, receive->stream);
     if (send->stream != receive->stream)
-        follow(send->stream, mark(receive->stream));
+        follow_there(send, mark(receive->stream));
     send->comm->pending--;
     receive->comm->pending--;
 }

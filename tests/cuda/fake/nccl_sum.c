@@ -68,7 +68,7 @@ sum_whole(const struct fake_sum *sum, enum dtype dtype, size_t at)
 static void
 sum_fraction(const struct fake_sum *sum, enum dtype dtype, size_t at)
 {
-    unsigned char element[8];
+    _Alignas(8) unsigned char element[8];
     double        scale = sum->op == OP_AVG ? 1.0 / sum->ranks : sum->op == FAKE_OP_PREMUL ? sum->factor : 1, total = 0;
     for (int i = 0; i < sum->ranks; i++) {
         dtype_put_fraction(dtype, element, dtype_fraction(dtype, sum->given[i] + at) * scale);
