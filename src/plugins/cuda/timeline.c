@@ -393,12 +393,22 @@ timeline_records(struct backend_record *out, size_t room, uint64_t *lost)
 
 /* ---- for people ---- */
 
-/* Who would measure, when nobody does yet. */
+/* Whether CUPTI would measure; it was refused the last time: that says more than its version. */
+static bool
+describe_cupti(char *text, size_t size)
+{
+    if (times.why_not[0] == '\0')
+        return timeline_cupti.describe(text, size);
+    snprintf(text, size, "%s", times.why_not);
+    return false;
+}
+
+/* Who would measure, when nobody does. */
 static void
 describe_next(const char *asked, char *text, size_t size)
 {
-    char cupti[200] = "", pairs[100] = "";
-    bool usable = is_asked_for(asked, &timeline_cupti) && timeline_cupti.describe(cupti, sizeof cupti);
+    char cupti[300] = "", pairs[100] = "";
+    bool usable = is_asked_for(asked, &timeline_cupti) && describe_cupti(cupti, sizeof cupti);
     (void)timeline_pairs.describe(pairs, sizeof pairs);
     if (strcmp(asked, "off") == 0)
         snprintf(text, size, "none, RINGSIDE_CUDA_TIMELINE is off");
@@ -416,7 +426,7 @@ describe(char *text, size_t size)
 {
     const char *asked = getenv("RINGSIDE_CUDA_TIMELINE");
     const struct timeline_source *source = source_now();
-    char measures[200] = "";
+    char measures[500] = "";
     asked = asked != NULL ? asked : "";
     if (source != NULL)
         (void)source->describe(measures, sizeof measures);
