@@ -11,6 +11,8 @@
 extern "C" {
 #endif
 
+enum { BLOCK_THREADS = 256, WARP = 32 };         /* of every launch; lanes that hand down to each other */
+
 /* How many items a launch is spread over; any grid is right, this one is quick. */
 enum gpu_grid {
     GRID_OUT,        /* a thread for each element of call->out */
