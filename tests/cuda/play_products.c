@@ -335,9 +335,9 @@ large_convolution(struct play *p)
 static void
 weight_too_large_for_parts(struct play *p)
 {
-    const struct filter large = { 3, 1, 2400, 2401, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1 };
+    const struct filter large = { 3, 1, 1190, 1191, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1 };
     play_conv(p, DTYPE_F32, &large, LAYOUT_PLAIN);
-    const struct filter wide = { 3, 1, 1800, 1801, 2, 1, 1, 1, 1, 1, 0, 0, 1, 1 };
+    const struct filter wide = { 3, 1, 840, 841, 2, 1, 1, 1, 1, 1, 0, 0, 1, 1 };
     play_conv(p, DTYPE_F64, &wide, LAYOUT_PLAIN);
 }
 
