@@ -3,51 +3,80 @@
  * over to another that is ready; the last of a block hands back to who launched.
  *
  * Interface: emulate; what device.h calls: emulated_barrier, emulated_down_bits, emulated_thread, _block, _blocks. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include "emulate.h"
 #include "plugins/cuda/kernels/device.h"
-extern "C" {
-#include "sched/fiber.h"
-void fiber_swap(void **save, void *load);      /* sched/switch.S */
-}
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer)
 #define EMULATE_ASAN 1
 #endif
-#if __has_feature(thread_sanitizer)
-#define EMULATE_TSAN 1
-#endif
 #endif
 #ifdef __SANITIZE_ADDRESS__
 #define EMULATE_ASAN 1
 #endif
-#ifdef __SANITIZE_THREAD__
-#define EMULATE_TSAN 1
-#endif
 extern "C" {
 void __sanitizer_start_switch_fiber(void **fake, const void *bottom, size_t size);
 void __sanitizer_finish_switch_fiber(void *fake, const void **bottom, size_t *size);
-void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+void __asan_unpoison_memory_region(const volatile void *address, size_t size);
+
+/* Saves what a function must keep on this stack, its address in *save, and goes on where `load` was saved. As sched's
+ * switch, but the control words of arithmetic stay: kernels do not change them, and changes are what time goes to. */
+void emulate_swap(void **save, void *load) __attribute__((visibility("hidden")));
 }
+#if defined(__x86_64__)
+__asm__(".text\n.hidden emulate_swap\n.globl emulate_swap\n.type emulate_swap, @function\nemulate_swap:\n"
+        "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
+        "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\npopq %rcx\njmp *%rcx\n.size emulate_swap, .-emulate_swap\n");
+enum { SAVED_WORDS = 8, SAVED_RETURN = 6 };    /* six registers, where to go on; a function begins 8 below a multiple of 16 */
+#elif defined(__aarch64__)
+__asm__(".text\n.hidden emulate_swap\n.globl emulate_swap\n.type emulate_swap, %function\nemulate_swap:\n"
+        "sub sp, sp, #160\nstp x19, x20, [sp, #0]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\n"
+        "stp x25, x26, [sp, #48]\nstp x27, x28, [sp, #64]\nstp x29, x30, [sp, #80]\nstp d8, d9, [sp, #96]\n"
+        "stp d10, d11, [sp, #112]\nstp d12, d13, [sp, #128]\nstp d14, d15, [sp, #144]\n"
+        "mov x9, sp\nstr x9, [x0]\nmov sp, x1\n"
+        "ldp x19, x20, [sp, #0]\nldp x21, x22, [sp, #16]\nldp x23, x24, [sp, #32]\nldp x25, x26, [sp, #48]\n"
+        "ldp x27, x28, [sp, #64]\nldp x29, x30, [sp, #80]\nldp d8, d9, [sp, #96]\nldp d10, d11, [sp, #112]\n"
+        "ldp d12, d13, [sp, #128]\nldp d14, d15, [sp, #144]\nadd sp, sp, #160\nret\n"
+        ".size emulate_swap, .-emulate_swap\n");
+enum { SAVED_WORDS = 20, SAVED_RETURN = 11 };  /* x30 */
+#else
+#error "the block emulator switches stacks on x86-64 and on AArch64 only"
+#endif
 
 namespace {
 
-enum { WARPS = BLOCK_THREADS / WARP, STACK_BYTES = 64 * 1024, COLOURS = 32, COLOUR_BYTES = 128 };
+#ifdef EMULATE_ASAN
+enum { STACK_BYTES = 256 * 1024 };
+#else
+enum { STACK_BYTES = 64 * 1024 };
+#endif
+/* Stacks whose tops lie at the same place of a page share a cache's lines: they are some room apart. */
+enum { WARPS = BLOCK_THREADS / WARP, COLOURS = 31, COLOUR_BYTES = 128 };
 enum pick { PICK_ANY, PICK_LAST, PICKS };      /* LAST: a warp whose lanes have met runs ahead of the others */
 
-struct worker {
-    struct fiber fiber;
-    unsigned     index;
+/* A stack and where it goes on. */
+struct fiber {
+    void       *saved;
+    void       *fake;                          /* AddressSanitizer's */
+    const void *bottom;                        /* of home: learnt from AddressSanitizer */
+    size_t      size;
 };
 
 /* The threads of a block that wait for each other. */
 struct crew {
+    struct crew *next;                         /* of those that nobody has */
     struct fiber home;                         /* who launched */
     bool         from_home;                    /* it was home that handed over last */
-    struct worker worker[BLOCK_THREADS];
+    struct fiber worker[BLOCK_THREADS];
+    char        *stacks;                       /* of the workers, each above a page that nobody may touch */
+    size_t       stacks_size;
     void       (*body)(const void *params);
     const void  *params;
     uint64_t     random;
@@ -59,6 +88,7 @@ struct crew {
 };
 
 /* Of the thread that emulates: which of a block's threads it is just now. Plain data: kernels ask all the time. */
+const unsigned nobody = BLOCK_THREADS;
 thread_local unsigned     now_thread, now_block, now_blocks;
 thread_local const char  *now_symbol;
 thread_local struct crew *now_crew;            /* NULL: threads that know nothing of each other */
@@ -90,7 +120,8 @@ shuffle(uint64_t *random, unsigned *list, unsigned count)
 
 /* ---- handing over ---- */
 
-/* On a stack again, or for the first time. The sanitizer tells whose stack was left: home's is known in no other way. */
+/* On a stack again, or for the first time. The sanitizer tells whose stack was left: home's is known in no other way.
+ * ThreadSanitizer is told nothing: to it a block's threads are one, which they are. */
 void
 arrive(struct crew *crew, struct fiber *self)
 {
@@ -100,8 +131,8 @@ arrive(struct crew *crew, struct fiber *self)
     size_t      size   = 0;
     __sanitizer_finish_switch_fiber(self->fake, &bottom, &size);
     if (crew->from_home) {
-        crew->home.seen_stack = bottom;
-        crew->home.seen_size  = size;
+        crew->home.bottom = bottom;
+        crew->home.size   = size;
     }
 #endif
 }
@@ -111,13 +142,9 @@ hand_over(struct crew *crew, struct fiber *from, struct fiber *to)
 {
     crew->from_home = from == &crew->home;
 #ifdef EMULATE_ASAN
-    __sanitizer_start_switch_fiber(&from->fake, to->stack != NULL ? to->stack : to->seen_stack,
-                                   to->stack != NULL ? to->size : to->seen_size);
+    __sanitizer_start_switch_fiber(&from->fake, to->bottom, to->size);
 #endif
-#ifdef EMULATE_TSAN
-    __tsan_switch_to_fiber(to->thread_state, 0);
-#endif
-    fiber_swap(&from->saved, to->saved);
+    emulate_swap(&from->saved, to->saved);
     arrive(crew, from);
 }
 
@@ -143,8 +170,8 @@ make_ready(struct crew *crew, unsigned first, unsigned count)
         shuffle(&crew->random, list + w * WARP, WARP);
 }
 
-/* Somebody else's turn; NULL: nobody can go on, be it that all have returned. */
-struct worker *
+/* Whose turn it is; `nobody`: none can go on, be it that all have returned. */
+unsigned
 next_ready(struct crew *crew)
 {
     if (crew->at_barrier == BLOCK_THREADS) {
@@ -152,48 +179,61 @@ next_ready(struct crew *crew)
         make_ready(crew, 0, BLOCK_THREADS);
     }
     if (crew->ready_count == 0)
-        return NULL;
+        return nobody;
     unsigned at   = crew->pick == PICK_ANY ? draw_below(&crew->random, crew->ready_count) : crew->ready_count - 1;
     unsigned next = crew->ready[at];
     crew->ready[at] = crew->ready[--crew->ready_count];
-    return &crew->worker[next];
+    return next;
 }
 
-void
-pass_on(struct crew *crew, struct worker *self)
+/* Not inlined: a crew may go on in another thread, where `now_thread` lies elsewhere. */
+__attribute__((noinline)) void
+pass_on(struct crew *crew)
 {
-    struct worker *next = next_ready(crew);
+    unsigned self = now_thread, next = next_ready(crew);
     if (next == self)
         return;
-    if (next != NULL)
-        now_thread = next->index;
-    hand_over(crew, &self->fiber, next != NULL ? &next->fiber : &crew->home);
+    now_thread = next;
+    hand_over(crew, &crew->worker[self], next != nobody ? &crew->worker[next] : &crew->home);
 }
 
-/* A stack's first bytes lie at the same place of a page as the others': some room apart, they do not share a cache's lines. */
+/* Where a stack begins. */
 void
-worker_run(void *argument)
+worker_run(void)
 {
-    struct worker *self = static_cast<struct worker *>(argument);
-    struct crew   *crew = now_crew;
-    arrive(crew, &self->fiber);
-    volatile char *colour = static_cast<volatile char *>(__builtin_alloca((self->index % COLOURS + 1) * COLOUR_BYTES));
-    colour[0] = 0;
+    struct crew *crew = now_crew;
+    arrive(crew, &crew->worker[now_thread]);
     for (;;) {
         crew->body(crew->params);
         crew->returned++;
-        pass_on(crew, self);
+        pass_on(crew);
     }
 }
 
-/* ---- a thread's crew, from its first launch that needs one to its end ---- */
+/* ---- a thread's crew, from its first launch that needs one to the thread's end ---- */
 
 void
 crew_free(struct crew *crew)
 {
-    for (struct worker &worker : crew->worker)
-        fiber_free(&worker.fiber);
+#ifdef EMULATE_ASAN
+    __asan_unpoison_memory_region(crew->stacks, crew->stacks_size);
+#endif
+    munmap(crew->stacks, crew->stacks_size);
     free(crew);
+}
+
+bool
+worker_start(struct fiber *worker, unsigned index, char *room, size_t page)
+{
+    if (mprotect(room, page, PROT_NONE) != 0)
+        return false;
+    worker->bottom = room + page;
+    worker->size   = STACK_BYTES;
+    char  *top     = room + page + STACK_BYTES - index % COLOURS * COLOUR_BYTES;
+    void **saved   = reinterpret_cast<void **>(top) - SAVED_WORDS;
+    saved[SAVED_RETURN] = reinterpret_cast<void *>(worker_run);
+    worker->saved       = saved;
+    return true;
 }
 
 struct crew *
@@ -202,25 +242,51 @@ crew_new(void)
     struct crew *crew = static_cast<struct crew *>(calloc(1, sizeof *crew));
     if (crew == NULL)
         return NULL;
-    for (unsigned i = 0; i < BLOCK_THREADS; i++) {
-        crew->worker[i].index = i;
-        if (!fiber_start(&crew->worker[i].fiber, STACK_BYTES, worker_run, &crew->worker[i])) {
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), step = page + STACK_BYTES;
+    crew->stacks_size = BLOCK_THREADS * step;
+    void *stacks = mmap(NULL, crew->stacks_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (stacks == MAP_FAILED) {
+        free(crew);
+        return NULL;
+    }
+    crew->stacks = static_cast<char *>(stacks);
+    for (unsigned i = 0; i < BLOCK_THREADS; i++)
+        if (!worker_start(&crew->worker[i], i, crew->stacks + i * step, page)) {
             crew_free(crew);
             return NULL;
         }
-    }
     return crew;
+}
+
+/* Crews of threads that have ended wait for others: many threads launch a kernel or two. */
+struct { pthread_mutex_t lock; struct crew *first; } idle = { PTHREAD_MUTEX_INITIALIZER, NULL };
+
+struct crew *
+crew_take(void)
+{
+    pthread_mutex_lock(&idle.lock);
+    struct crew *crew = idle.first;
+    if (crew != NULL)
+        idle.first = crew->next;
+    pthread_mutex_unlock(&idle.lock);
+    return crew != NULL ? crew : crew_new();
+}
+
+void
+crew_give(struct crew *crew)
+{
+    pthread_mutex_lock(&idle.lock);
+    crew->next = idle.first;
+    idle.first = crew;
+    pthread_mutex_unlock(&idle.lock);
 }
 
 struct kept_crew {
     struct crew *crew = NULL;
-    ~kept_crew() { drop(); }
-    void
-    drop()
+    ~kept_crew()
     {
         if (crew != NULL)
-            crew_free(crew);
-        crew = NULL;
+            crew_give(crew);
     }
 };
 thread_local struct kept_crew kept;
@@ -245,9 +311,8 @@ run_together(struct crew *crew)
         waiting = 0;
     crew->pick = static_cast<enum pick>(draw_below(&crew->random, PICKS));
     make_ready(crew, 0, BLOCK_THREADS);
-    struct worker *first = next_ready(crew);
-    now_thread = first->index;
-    hand_over(crew, &crew->home, &first->fiber);
+    now_thread = next_ready(crew);
+    hand_over(crew, &crew->home, &crew->worker[now_thread]);
     return crew->returned == BLOCK_THREADS;
 }
 
@@ -286,7 +351,7 @@ emulate(const struct gpu_kernel *row, const void *params, unsigned blocks, uint6
     uint64_t     random = seed;
     struct crew *crew   = NULL;
     if (row->threads == TOGETHER) {
-        if (kept.crew == NULL && (kept.crew = crew_new()) == NULL) {
+        if (kept.crew == NULL && (kept.crew = crew_take()) == NULL) {
             snprintf(why, why_size, "no memory for the stacks of kernel %s", row->symbol);
             return false;
         }
@@ -294,7 +359,6 @@ emulate(const struct gpu_kernel *row, const void *params, unsigned blocks, uint6
         crew->body   = body;
         crew->params = params;
         crew->random = draw(&random);
-        fiber_adopt(&crew->home);
     }
     now_crew   = crew;
     now_symbol = row->symbol;
@@ -306,7 +370,8 @@ emulate(const struct gpu_kernel *row, const void *params, unsigned blocks, uint6
             run_alone(body, params, draw(&random));
         } else if (!run_together(crew)) {
             say_stuck(crew, why, why_size);
-            kept.drop();                       /* its fibers stand in the midst of a kernel for ever */
+            crew_free(crew);                   /* its fibers stand in the midst of a kernel for ever */
+            kept.crew = NULL;
             return false;
         }
     }
@@ -330,23 +395,22 @@ emulated_barrier(void)
 {
     struct crew *crew = crew_or_abort("barrier");
     crew->at_barrier++;
-    pass_on(crew, &crew->worker[now_thread]);
+    pass_on(crew);
 }
 
 uint64_t
 emulated_down_bits(uint64_t value, unsigned by)
 {
-    struct crew   *crew = crew_or_abort("lane_down");
-    struct worker *self = &crew->worker[now_thread];
-    unsigned       warp = self->index / WARP, first = warp * WARP;
-    crew->gives[self->index] = value;
+    struct crew *crew = crew_or_abort("lane_down");
+    unsigned     self = now_thread, warp = self / WARP, first = warp * WARP;
+    crew->gives[self] = value;
     if (++crew->at_lanes[warp] == WARP) {
         crew->at_lanes[warp] = 0;
         memcpy(crew->given + first, crew->gives + first, WARP * sizeof *crew->given);
         make_ready(crew, first, WARP);
     }
-    pass_on(crew, self);
-    return self->index % WARP + by < WARP ? crew->given[self->index + by] : value;
+    pass_on(crew);
+    return self % WARP + by < WARP ? crew->given[self + by] : value;
 }
 
 unsigned
