@@ -10,9 +10,11 @@
 /* Functions that are called, not copied into each kernel; loops that stay loops: there are many kernels. */
 #ifdef __CUDACC__
 #define CALLED_ON_DEVICE static __device__ __noinline__
+#define ON_DEVICE_MEMBER __device__ inline
 #define ROLLED _Pragma("unroll 1")
 #else
 #define CALLED_ON_DEVICE static inline
+#define ON_DEVICE_MEMBER inline
 #define ROLLED
 #endif
 
