@@ -6,7 +6,12 @@
 #include "device/backend.h"
 #include "tensor/cpu/kernels.h"
 
-struct products; struct timed;
+struct products; struct timed; struct journal;
+
+/* The architectures that the kernels have code for, as the Makefile chose them. */
+#ifndef CUDA_BUILT_FOR
+#define CUDA_BUILT_FOR "other architectures"
+#endif
 
 struct backend_device {
     int                 number, physical;      /* device:N, the GPU it lies on */
@@ -20,16 +25,45 @@ struct backend_stream {
     cudaStream_t           stream;
     struct products       *products;           /* products.c: handle and workspace; NULL until the first product */
     struct timed          *timed;              /* timeline.c's; NULL: nobody asked for a timeline */
+    struct journal        *journal;            /* what was queued; NULL: no memory for it */
 };
 
-struct backend_mark { struct backend_device *device; cudaEvent_t event; bool is_put; };
+/* `journal`, `upto`: what its stream is past when the event is. */
+struct backend_mark { struct backend_device *device; cudaEvent_t event; bool is_put; struct journal *journal; uint64_t upto; };
 
 /* ---- trouble.c ---- */
 /* false: `why` says what CUDA's error means for who called, and what to do; `what` is what was tried: "copying". */
 bool cuda_done(cudaError_t error, const char *what, struct backend_why *why);
 bool cuda_is_broken(struct backend_why *why);  /* a sticky error was met before: `why` says it again */
-/* This thread's calls are for the GPU of that device. */
+/* This thread's calls are for the GPU of that device. Whoever lets another library change the thread's GPU puts it back. */
 bool cuda_enter(const struct backend_device *device, struct backend_why *why);
+bool cuda_no_memory(const struct backend_device *device, size_t bytes, const char *what, struct backend_why *why); /* false */
+bool cuda_absent(cudaError_t error, struct backend_why *why);  /* false: why no GPU can be used at all */
+
+/* ---- journal.c: what was queued and is not known to be done ---- */
+struct journal *journal_new(const struct backend_device *device);
+struct journal *journal_keep(struct journal *journal);
+void     journal_drop(struct journal *journal);
+void     journal_add(struct journal *journal, const char *what, uint64_t ticket);
+uint64_t journal_mark(const struct journal *journal);
+void     journal_reached(struct journal *journal, uint64_t mark);
+void     journal_oldest(char *text, size_t room);
+
+/* ---- memory.c, stream.c: the table's functions of the same names ---- */
+void *cuda_segment(struct backend_device *device, size_t bytes, struct backend_why *why);
+void  cuda_segment_give(struct backend_device *device, void *segment, size_t bytes);
+void *cuda_pinned(size_t bytes, struct backend_why *why);
+void  cuda_pinned_give(void *memory, size_t bytes);
+struct backend_stream *cuda_stream(struct backend_device *device, bool urgent, struct backend_why *why);
+void  cuda_stream_close(struct backend_stream *stream);
+bool  cuda_copy(struct backend_stream *stream, const struct backend_copy *copy, uint64_t ticket, struct backend_why *why);
+bool  cuda_set(struct backend_stream *stream, void *to, int value, size_t bytes, struct backend_why *why);
+struct backend_mark *cuda_mark(struct backend_device *device, struct backend_why *why);
+void  cuda_mark_free(struct backend_mark *mark);
+bool  cuda_put(struct backend_mark *mark, struct backend_stream *stream, struct backend_why *why);
+bool  cuda_wait(struct backend_stream *stream, struct backend_mark *mark, struct backend_why *why);
+int   cuda_is_past(struct backend_mark *mark, struct backend_why *why);
+bool  cuda_finish(struct backend_stream *stream, struct backend_why *why);
 
 /* ---- probe.c ---- */
 void cuda_probe(struct backend_probe *probe);
@@ -39,6 +73,9 @@ int  cuda_physical_count(void);                 /* after cuda_is_here */
 /* ---- launch.c ---- */
 bool   cuda_launch(struct backend_stream *stream, int kernel, const void *params, size_t bytes, uint64_t ticket,
                    struct backend_why *why);
+/* The rows of one kernel without what cuda_launch does around them: a part of another operation. */
+bool   cuda_launch_rows(struct backend_stream *stream, enum kernel kernel, const void *params, size_t bytes,
+                        uint64_t ticket, struct backend_why *why);
 bool   cuda_has(int kernel, const void *params);
 size_t cuda_room(int kernel, const void *params);
 

@@ -12,8 +12,7 @@
 #define CUDA_KERNELS_DEVICE_H
 #include "tensor/cpu/kernels.h"
 #include "base/both.h"
-
-enum { BLOCK_THREADS = 256, WARP = 32 };
+#include "plugins/cuda/kernels/table.h"
 
 #ifdef __CUDACC__
 

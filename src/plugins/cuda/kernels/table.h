@@ -11,6 +11,8 @@
 extern "C" {
 #endif
 
+enum { BLOCK_THREADS = 256, WARP = 32 };         /* of every launch; lanes that hand down to each other */
+
 /* How many items a launch is spread over; any grid is right, this one is quick. */
 enum gpu_grid {
     GRID_OUT,        /* a thread for each element of call->out */
@@ -20,6 +22,7 @@ enum gpu_grid {
     GRID_BLOCK_OUT,  /* a block for each element of call->out (a block works one out together) */
     GRID_BLOCK_ROW,  /* a block for each row: the elements of call->out over the size of its dimension call->dim */
     GRID_BLOCK,      /* one block */
+    GRID_FULL,       /* as many blocks as the GPU holds: the kernel divides its work by itself */
     GRID_VIEW        /* update, reduce: a thread for each element of the first view, of `into` */
 };
 enum gpu_threads {
