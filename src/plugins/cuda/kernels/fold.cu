@@ -31,9 +31,9 @@ fold_in_order(const struct folded &from, fold *into)
 {
     const int64_t run = from.joined->run, step = joined_step(from.joined, 0);
     const int64_t runs = from.joined->count == 0 ? 0 : from.joined->count / run;
-    for (int64_t r = 0; r < runs; r++) {
+    ROLLED for (int64_t r = 0; r < runs; r++) {
         const int64_t at = from.base + joined_place(from.joined, 0, r, 1);
-        for (int64_t i = 0; i < run; i++)
+        ROLLED for (int64_t i = 0; i < run; i++)
             into->take(load<N>(from.data, from.dtype, at + i * step));
     }
 }
@@ -51,7 +51,7 @@ KERNEL_OF(fold_prod, struct cpu_call)
 {
     SHARED struct apart apart;
     share_apart(call, &apart);
-    for (int64_t output = first_item(); output < apart.kept.count; output += item_step()) {
+    ROLLED for (int64_t output = first_item(); output < apart.kept.count; output += item_step()) {
         struct product product = { 1, 1 };
         struct folded  from = folded_of(call, &apart, output);
         int64_t        to = joined_place(&apart.kept, 0, output, 0);
@@ -83,7 +83,7 @@ struct spread {
 ON_DEVICE void
 variances(const struct cpu_call &call, const struct apart *apart, bool root)
 {
-    for (int64_t output = first_item(); output < apart->kept.count; output += item_step()) {
+    ROLLED for (int64_t output = first_item(); output < apart->kept.count; output += item_step()) {
         struct spread spread = { 0, 0, 0 };
         fold_in_order<double>(folded_of(call, apart, output), &spread);
         double freedom = (double)spread.count - call.alpha;
@@ -140,7 +140,7 @@ template <bool largest, typename N> ON_DEVICE struct extreme<N>
 extreme_of(const struct folded &from, int64_t first, int64_t end, int64_t every)
 {
     struct extreme<N> best = { 0, -1 };
-    for (int64_t i = first; i < end; i += every) {
+    ROLLED for (int64_t i = first; i < end; i += every) {
         struct extreme<N> x = { load<N>(from.data, from.dtype, from.base + joined_place(from.joined, 0, i, 0)), i };
         best = further<largest, N>(best, x);
     }
@@ -190,10 +190,10 @@ extremes_as(const struct cpu_call &call, const struct apart *apart, struct extre
             enum extreme_answer answer)
 {
     const int64_t count = apart->summed.count, outputs = apart->kept.count;
-    for (int64_t o = first_item(); count < MUCH && o < outputs; o += item_step())
+    ROLLED for (int64_t o = first_item(); count < MUCH && o < outputs; o += item_step())
         put_extreme<N>(call, joined_place(&apart->kept, 0, o, 0),
                        extreme_of<largest, N>(folded_of(call, apart, o), 0, count, 1), answer);
-    for (int64_t o = block_index(); count >= MUCH && o < outputs; o += block_count()) {
+    ROLLED for (int64_t o = block_index(); count >= MUCH && o < outputs; o += block_count()) {
         struct extreme<N> mine = extreme_of<largest, N>(folded_of(call, apart, o), thread_index(), count,
                                                         BLOCK_THREADS);
         mine = extreme_of_block<largest, N>(mine, room);
@@ -233,7 +233,7 @@ shares_as(const struct cpu_call &call, const struct apart *apart, struct extreme
 {
     const int64_t count = apart->summed.count, each = (count + EXTREME_SHARES - 1) / EXTREME_SHARES;
     struct extreme<N> *shares = static_cast<struct extreme<N> *>(call.workspace);
-    for (int64_t s = block_index(); s < EXTREME_SHARES; s += block_count()) {
+    ROLLED for (int64_t s = block_index(); s < EXTREME_SHARES; s += block_count()) {
         const int64_t     end = (s + 1) * each < count ? (s + 1) * each : count;
         struct extreme<N> mine = extreme_of<largest, N>(folded_of(call, apart, 0), s * each + thread_index(), end,
                                                         BLOCK_THREADS);
@@ -302,7 +302,7 @@ ON_DEVICE bool
 finds(const struct folded &from, int64_t first, int64_t every, bool wanted, bool integers)
 {
     bool found = false;
-    for (int64_t i = first; i < from.joined->count && !found; i += every)
+    ROLLED for (int64_t i = first; i < from.joined->count && !found; i += every)
         found = is_true(from, i, integers) == wanted;
     return found;
 }
@@ -315,10 +315,10 @@ KERNEL_OF(fold_truth, struct cpu_call)
     const bool          any = call.start != 0, integers = call.compute == DTYPE_I64;
     share_apart(call, &apart);
     const bool much = apart.summed.count >= MUCH;
-    for (int64_t o = first_item(); !much && o < apart.kept.count; o += item_step())
+    ROLLED for (int64_t o = first_item(); !much && o < apart.kept.count; o += item_step())
         store<int64_t>(call.out.data, call.out.dtype, joined_place(&apart.kept, 0, o, 0),
                        finds(folded_of(call, &apart, o), 0, 1, any, integers) == any);
-    for (int64_t o = block_index(); much && o < apart.kept.count; o += block_count()) {
+    ROLLED for (int64_t o = block_index(); much && o < apart.kept.count; o += block_count()) {
         if (thread_index() == 0)
             found = 0;
         block_barrier();
@@ -338,10 +338,10 @@ run_along(const struct cpu_call &call, const struct joined *lines)
     const bool    scalar = call.in[0].dims == 0;
     const int64_t length = scalar ? 1 : call.in[0].size[call.dim];
     const int64_t from_step = scalar ? 0 : call.in[0].stride[call.dim], to_step = scalar ? 0 : call.out.stride[call.dim];
-    for (int64_t line = first_item(); line < lines->count; line += item_step()) {
+    ROLLED for (int64_t line = first_item(); line < lines->count; line += item_step()) {
         const int64_t to = joined_place(lines, 0, line, 0), from = joined_place(lines, 1, line, 0);
         total_type    total = product;
-        for (int64_t j = 0; j < length; j++) {
+        ROLLED for (int64_t j = 0; j < length; j++) {
             total_type x = (total_type)load<N>(call.in[0].data, call.in[0].dtype, from + j * from_step);
             total        = product ? total * x : total + x;
             store<N>(call.out.data, call.out.dtype, to + j * to_step, (N)total);

@@ -5,7 +5,7 @@
  * Interface: joined_begin, joined_put from the last dimension to the first, joined_place; join_views, take_apart. */
 #ifndef CUDA_KERNELS_JOINED_H
 #define CUDA_KERNELS_JOINED_H
-#include "base/both.h"
+#include "plugins/cuda/kernels/rolled.h"
 #include "tensor/cpu/kernel.h"
 
 enum { JOINED_VIEWS = 3, CHUNK = 256 /* loop.h's */ };
@@ -25,7 +25,7 @@ joined_begin(struct joined *joined, int views)
 }
 
 /* One dimension more, outside of those before; the strides are of `d` of each view. */
-BOTH void
+CALLED_BOTH void
 joined_put(struct joined *joined, const struct cpu_view *const *views, int d)
 {
     int64_t size = views[0]->size[d];
@@ -55,22 +55,27 @@ join_views(struct joined *joined, const struct cpu_view *const *views, int count
         joined_put(joined, views, d);
 }
 
+CALLED_BOTH int64_t
+joined_place_by_division(const struct joined *joined, int view, int64_t index, int first)
+{
+    const bool is_short = joined->count <= INT32_MAX;
+    int64_t    at = 0;
+    ROLLED for (int d = first; d < joined->dims; d++) {
+        int64_t size = joined->size[d];
+        int64_t left = is_short ? (int64_t)((uint32_t)index / (uint32_t)size) : index / size;
+        at += (index - left * size) * joined->stride[view][d];
+        index = left;
+    }
+    return at;
+}
+
 /* Where the dimensions from `first` on put number `index` of them. */
 BOTH int64_t
 joined_place(const struct joined *joined, int view, int64_t index, int first)
 {
-    int64_t at = 0;
-    for (int d = first; d < joined->dims - 1; d++) {
-        if (joined->count <= INT32_MAX) {
-            uint32_t size = (uint32_t)joined->size[d], left = (uint32_t)index / size;
-            at += (int64_t)((uint32_t)index - left * size) * joined->stride[view][d];
-            index = left;
-        } else {
-            at += index % joined->size[d] * joined->stride[view][d];
-            index /= joined->size[d];
-        }
-    }
-    return first < joined->dims ? at + index * joined->stride[view][joined->dims - 1] : at;
+    if (first + 1 < joined->dims)
+        return joined_place_by_division(joined, view, index, first);
+    return first < joined->dims ? index * joined->stride[view][first] : 0;
 }
 
 BOTH int64_t
@@ -95,7 +100,7 @@ chunks_of(const struct joined *joined)
  * input (1), and those that are reduced. */
 struct apart { struct joined kept, summed; bool by_column; };
 
-BOTH void
+CALLED_BOTH void
 take_apart(struct apart *apart, const struct cpu_view *in, const struct cpu_view *out)
 {
     const struct cpu_view *both[2] = { out, in };

@@ -55,6 +55,16 @@ template <typename T> struct logit_source {
         struct chunk_place place = { { first }, left < CHUNK ? (int)left : (int)CHUNK };
         return place;
     }
+    ON_DEVICE_MEMBER bool
+    is_quick() const
+    {
+        return false;
+    }
+    ON_DEVICE_MEMBER T
+    quick_value(const struct chunk_place &place, int i) const
+    {
+        return value(place, i);
+    }
     ON_DEVICE_MEMBER T
     value(const struct chunk_place &place, int i) const
     {

@@ -25,6 +25,16 @@ template <typename T, typename each, int inputs> struct loss_source {
     {
         return place_of_chunk(joined, chunk);
     }
+    ON_DEVICE_MEMBER bool
+    is_quick() const
+    {
+        return false;
+    }
+    ON_DEVICE_MEMBER T
+    quick_value(const struct chunk_place &place, int i) const
+    {
+        return value(place, i);
+    }
     ON_DEVICE_MEMBER T
     value(const struct chunk_place &place, int i) const
     {

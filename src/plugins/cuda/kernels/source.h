@@ -32,6 +32,16 @@ template <typename T> struct joined_source {
     {
         return place_of_chunk(joined, chunk);
     }
+    ON_DEVICE_MEMBER bool
+    is_quick() const
+    {
+        return (int)dtype == (int)dtype_of<typename summed_as<T>::L>::IS;
+    }
+    ON_DEVICE_MEMBER T
+    quick_value(const struct chunk_place &place, int i) const
+    {
+        return (T)static_cast<const typename summed_as<T>::L *>(data)[base + place.at[0] + i * joined_step(joined, 0)];
+    }
     ON_DEVICE_MEMBER T
     value(const struct chunk_place &place, int i) const
     {

@@ -35,12 +35,12 @@ template <typename T> ON_DEVICE void
 sum_few(const struct cpu_call &call, const struct apart *apart, struct finish finish)
 {
     const int64_t chunks = chunks_of(&apart->summed), outputs = apart->kept.count, group = thread_index() / LANES;
-    for (int64_t first = (int64_t)block_index() * GROUPS; first < outputs; first += (int64_t)block_count() * GROUPS) {
+    ROLLED for (int64_t first = (int64_t)block_index() * GROUPS; first < outputs; first += (int64_t)block_count() * GROUPS) {
         const int64_t           output = first + group;
         const bool              is_there = output < outputs;
         struct joined_source<T> from = source_of<T>(call, apart, is_there ? output : 0);
         T                       level[FEW_LEVELS] = {}, total = 0;
-        for (int64_t c = 0; c < chunks; c++) {
+        ROLLED for (int64_t c = 0; c < chunks; c++) {
             T   sum = chunk_sum<T>(&from, c, is_there);
             int at = 0;
             for (int64_t bits = c; bits & 1; bits >>= 1, at++)
@@ -59,7 +59,7 @@ template <typename T> ON_DEVICE void
 sum_many(const struct cpu_call &call, const struct apart *apart, struct sum_room<T> *room, struct finish finish)
 {
     const int64_t chunks = chunks_of(&apart->summed);
-    for (int64_t output = block_index(); output < apart->kept.count; output += block_count()) {
+    ROLLED for (int64_t output = block_index(); output < apart->kept.count; output += block_count()) {
         struct joined_source<T> from = source_of<T>(call, apart, output);
         T                       total = sum_by_block<T>(&from, chunks, room);
         if (thread_index() == 0)
@@ -82,12 +82,12 @@ add_columns(const struct cpu_call &call, const struct apart *apart, struct colum
     enum { ROWS = column_room<T>::ROWS, AT_ONCE = BLOCK_THREADS / COLUMNS };
     const struct joined *summed = &apart->summed;
     const int            x = (int)thread_index() % COLUMNS, y = (int)thread_index() / COLUMNS;
-    for (int64_t c = (int64_t)block_index() * COLUMNS; c < apart->kept.count; c += (int64_t)block_count() * COLUMNS) {
+    ROLLED for (int64_t c = (int64_t)block_index() * COLUMNS; c < apart->kept.count; c += (int64_t)block_count() * COLUMNS) {
         const bool    is_there = c + x < apart->kept.count;
         const int64_t base = is_there ? joined_place(&apart->kept, 1, c + x, 0) : 0;
         T             total = 0;
         int           which = 0;
-        for (int64_t first = 0; first < summed->count; first += ROWS, which ^= 1) {
+        ROLLED for (int64_t first = 0; first < summed->count; first += ROWS, which ^= 1) {
             int64_t rows = summed->count - first < (int64_t)ROWS ? summed->count - first : (int64_t)ROWS;
             for (int r = y; r < rows && is_there; r += AT_ONCE)
                 room->tile[which][r][x] = (T)load<typename summed_as<T>::L>(
@@ -106,7 +106,7 @@ add_columns(const struct cpu_call &call, const struct apart *apart, struct colum
 template <typename T> ON_DEVICE void
 add_rows(const struct cpu_call &call, const struct apart *apart, struct finish finish)
 {
-    for (int64_t c = first_item(); c < apart->kept.count; c += item_step()) {
+    ROLLED for (int64_t c = first_item(); c < apart->kept.count; c += item_step()) {
         const int64_t base = joined_place(&apart->kept, 1, c, 0);
         T             total = 0;
         for (int64_t r = 0; r < apart->summed.count; r++)
@@ -164,29 +164,46 @@ share_apart(const struct cpu_call &call, struct apart *apart)
         share_apart(call, &apart);                                                                                 \
         sum_any(call, &apart, &memory, { divides, by });                                                           \
     }
-SUM_OF_DIMS(cpu_sum_dim, false, 0)
-SUM_OF_DIMS(cpu_sum_to, false, 0)
+SUM_OF_DIMS(sum_of_dims, false, 0)
 /* alpha: how many there are to one mean. */
-SUM_OF_DIMS(fold_mean, true, call.alpha)
+SUM_OF_DIMS(mean_of_dims, true, call.alpha)
 
-/* ---- all elements into one: with a workspace by all blocks, in two kernels ---- */
+/* ---- all elements into one: of many with a workspace by all blocks, in two kernels; else by one block ---- */
 
 ON_DEVICE bool
 is_spread(const struct cpu_call &call, const struct apart *apart)
 {
-    return call.workspace != NULL && !apart->by_column && pieces_room(chunks_of(&apart->summed)) > 0;
+    return call.workspace != NULL && pieces_room(chunks_of(&apart->summed)) > 0;
 }
 
 template <typename T> ON_DEVICE void
-spread_as(const struct cpu_call &call, const struct apart *apart, union sum_memory *memory)
+sum_whole_as(const struct cpu_call &call, const struct apart *apart, union sum_memory *memory, struct finish finish)
 {
+    struct sum_room<T>     *room = reinterpret_cast<struct sum_room<T> *>(memory);
     struct joined_source<T> from = source_of<T>(call, apart, 0);
-    sum_pieces<T>(&from, chunks_of(&apart->summed), static_cast<T *>(call.workspace),
-                  reinterpret_cast<struct sum_room<T> *>(memory));
+    const int64_t           chunks = chunks_of(&apart->summed);
+    if (is_spread(call, apart)) {
+        sum_pieces<T>(&from, chunks, static_cast<T *>(call.workspace), room);
+    } else if (block_index() == 0) {
+        T total = sum_by_block<T>(&from, chunks, room);
+        if (thread_index() == 0)
+            put_sum<T>(call, 0, total, finish);
+    }
+}
+
+ON_DEVICE void
+sum_whole(const struct cpu_call &call, const struct apart *apart, union sum_memory *memory, struct finish finish)
+{
+    if (call.compute == DTYPE_F32)
+        sum_whole_as<float>(call, apart, memory, finish);
+    else if (call.compute == DTYPE_F64)
+        sum_whole_as<double>(call, apart, memory, finish);
+    else
+        sum_whole_as<uint64_t>(call, apart, memory, finish);
 }
 
 template <typename T> ON_DEVICE void
-gather_as(const struct cpu_call &call, const struct apart *apart, union sum_memory *memory, struct finish finish)
+gather_whole_as(const struct cpu_call &call, const struct apart *apart, union sum_memory *memory, struct finish finish)
 {
     T total = sum_of_pieces<T>(static_cast<const T *>(call.workspace), chunks_of(&apart->summed),
                                &reinterpret_cast<struct sum_room<T> *>(memory)->counter);
@@ -195,29 +212,17 @@ gather_as(const struct cpu_call &call, const struct apart *apart, union sum_memo
 }
 
 ON_DEVICE void
-sum_whole(const struct cpu_call &call, const struct apart *apart, union sum_memory *memory, struct finish finish)
-{
-    if (!is_spread(call, apart))
-        sum_any(call, apart, memory, finish);
-    else if (call.compute == DTYPE_F32)
-        spread_as<float>(call, apart, memory);
-    else if (call.compute == DTYPE_F64)
-        spread_as<double>(call, apart, memory);
-    else
-        spread_as<uint64_t>(call, apart, memory);
-}
-
-ON_DEVICE void
 gather_whole(const struct cpu_call &call, const struct apart *apart, union sum_memory *memory, struct finish finish)
 {
-    if (!is_spread(call, apart) || block_index() > 0 || thread_index() >= WARP)
+    bool is_empty = apart->summed.count == 0;   /* over a grid of no elements the first kernel has no blocks */
+    if ((!is_empty && !is_spread(call, apart)) || block_index() > 0 || thread_index() >= WARP)
         return;
     if (call.compute == DTYPE_F32)
-        gather_as<float>(call, apart, memory, finish);
+        gather_whole_as<float>(call, apart, memory, finish);
     else if (call.compute == DTYPE_F64)
-        gather_as<double>(call, apart, memory, finish);
+        gather_whole_as<double>(call, apart, memory, finish);
     else
-        gather_as<uint64_t>(call, apart, memory, finish);
+        gather_whole_as<uint64_t>(call, apart, memory, finish);
 }
 
 ON_DEVICE double
@@ -237,8 +242,8 @@ elements_of_input(const struct cpu_call &call)
         share_apart(call, &apart);                                                                                 \
         step(call, &apart, &memory, { divides, by });                                                              \
     }
-SUM_OF_ALL(cpu_sum, sum_whole, false, 0)
-SUM_OF_ALL(cpu_sum_gathered, gather_whole, false, 0)
+SUM_OF_ALL(sum_of_all, sum_whole, false, 0)
+SUM_OF_ALL(sum_of_all_gathered, gather_whole, false, 0)
 /* The mean of nothing is NaN. */
-SUM_OF_ALL(cpu_mean, sum_whole, true, elements_of_input(call))
-SUM_OF_ALL(cpu_mean_gathered, gather_whole, true, elements_of_input(call))
+SUM_OF_ALL(mean_of_all, sum_whole, true, elements_of_input(call))
+SUM_OF_ALL(mean_of_all_gathered, gather_whole, true, elements_of_input(call))

@@ -2,7 +2,8 @@
  * bits of their count. Sixteen threads work out a chunk. 64 chunks from a multiple of 64 on are a whole subtree, which a
  * warp adds; the subtrees go into the counter as single chunks do, six levels higher.
  *
- * A source says where chunk c is (`place`: count, and what it needs itself) and what its element i is (`value`).
+ * A source says where chunk c is (`place`: count, and what it needs itself) and what its element i is (`value`); where that
+ * is not more than to load it (`is_quick`), all loads of a lane are on their way at once.
  *
  * Interface: few_chunks, sum_by_block, sum_pieces and sum_of_pieces. In PyTorch: ATen/native/cuda/Reduce.cuh. */
 #ifndef CUDA_KERNELS_SUM_H
@@ -19,7 +20,7 @@ template <typename T> ON_DEVICE void
 counter_add(struct counter<T> *counter, T value, int level)
 {
     int at = level;
-    for (uint64_t bits = counter->chunks >> level; bits & 1; bits >>= 1, at++)
+    ROLLED for (uint64_t bits = counter->chunks >> level; bits & 1; bits >>= 1, at++)
         value = counter->level[at] + value;
     counter->level[at] = value;
     counter->chunks += (uint64_t)1 << level;
@@ -30,7 +31,7 @@ counter_total(const struct counter<T> *counter)
 {
     T   total = 0;
     int at = 0;
-    for (uint64_t bits = counter->chunks; bits != 0; bits >>= 1, at++)
+    ROLLED for (uint64_t bits = counter->chunks; bits != 0; bits >>= 1, at++)
         if (bits & 1)
             total = counter->level[at] + total;
     return total;
@@ -44,11 +45,11 @@ chunk_sum(const source *from, int64_t chunk, bool is_there)
     T   sum = 0;
     if (is_there) {
         struct chunk_place place = from->place(chunk);
-        if (place.count == CHUNK)
+        if (place.count == CHUNK && from->is_quick())
             for (int k = 0; k < CHUNK / LANES; k++)
-                sum += from->value(place, lane + k * LANES);
+                sum += from->quick_value(place, lane + k * LANES);
         else
-            for (int i = lane; i < place.count; i += LANES)
+            ROLLED for (int i = lane; i < place.count; i += LANES)
                 sum += from->value(place, i);
     }
     for (int half = LANES / 2; half > 0; half /= 2)
@@ -75,7 +76,7 @@ template <typename T, typename source> ON_DEVICE void
 fill_part(const source *from, int64_t first, int64_t chunks, T *part)
 {
     int group = (int)thread_index() / LANES;
-    for (int k = 0; k < PIECE; k += GROUPS) {
+    ROLLED for (int k = 0; k < PIECE; k += GROUPS) {
         T sum = chunk_sum<T>(from, first + k + group, first + k + group < chunks);
         if (thread_index() % LANES == 0)
             part[k + group] = sum;
@@ -89,7 +90,7 @@ sum_by_block(const source *from, int64_t chunks, struct sum_room<T> *room)
     T *part = room->part[0], *other = room->part[1], *swap;
     if (thread_index() == 0)
         room->counter.chunks = 0;
-    for (int64_t first = 0; first < chunks; first += PIECE) {
+    ROLLED for (int64_t first = 0; first < chunks; first += PIECE) {
         fill_part<T>(from, first, chunks, part);
         block_barrier();
         if (chunks - first >= PIECE && thread_index() < WARP) {
@@ -97,7 +98,7 @@ sum_by_block(const source *from, int64_t chunks, struct sum_room<T> *room)
             if (thread_index() == 0)
                 counter_add<T>(&room->counter, sum, PIECE_LEVEL);
         }
-        for (int64_t c = first; chunks - first < PIECE && c < chunks && thread_index() == 0; c++)
+        ROLLED for (int64_t c = first; chunks - first < PIECE && c < chunks && thread_index() == 0; c++)
             counter_add<T>(&room->counter, part[c - first], 0);
         swap  = part;
         part  = other;
@@ -115,7 +116,7 @@ sum_pieces(const source *from, int64_t chunks, T *pieces, struct sum_room<T> *ro
 {
     const int64_t whole = chunks / PIECE, all = (chunks + PIECE - 1) / PIECE;
     T            *part = room->part[0], *other = room->part[1], *swap;
-    for (int64_t p = block_index(); p < all; p += block_count()) {
+    ROLLED for (int64_t p = block_index(); p < all; p += block_count()) {
         fill_part<T>(from, p * PIECE, chunks, part);
         block_barrier();
         if (p < whole && thread_index() < WARP) {
@@ -139,14 +140,14 @@ sum_of_pieces(const T *pieces, int64_t chunks, struct counter<T> *counter)
     const bool    first = thread_index() == 0;
     if (first)
         counter->chunks = 0;
-    for (int64_t p = 0; p < trees; p += PIECE) {
+    ROLLED for (int64_t p = 0; p < trees; p += PIECE) {
         T sum = subtree<T>(pieces + p);
         if (first)
             counter_add<T>(counter, sum, 2 * PIECE_LEVEL);
     }
-    for (int64_t p = trees; first && p < whole; p++)
+    ROLLED for (int64_t p = trees; first && p < whole; p++)
         counter_add<T>(counter, pieces[p], PIECE_LEVEL);
-    for (int64_t c = whole * PIECE; first && c < chunks; c++)
+    ROLLED for (int64_t c = whole * PIECE; first && c < chunks; c++)
         counter_add<T>(counter, pieces[whole + c - whole * PIECE], 0);
     return first ? counter_total<T>(counter) : 0;
 }
