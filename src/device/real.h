@@ -23,7 +23,7 @@ bool   devices_share(struct sched *sched, int a, int b);
 /* Of real devices, where a trace is written; NULL. */
 struct timeline *devices_timeline(struct sched *sched);
 /* The real stream behind a stream; NULL: it has none. */
-struct backend_stream *stream_real(struct stream *stream);
+struct backend_stream *stream_backend(struct stream *stream);
 
 /* Makes the mirror; what it holds nobody knows. */
 bool mirror_make(struct task *me, const struct access *access) __attribute__((warn_unused_result));

@@ -16,14 +16,6 @@ static struct {
     uint32_t bytes[RECORDS], count;     /* of the records in the buffer */
 } inside;
 
-void
-fake_cupti_reset(void)
-{
-    CUpti_TimestampCallbackFunc clock = fake_cupti.clock;
-    CUpti_BuffersCallbackRequestFunc wanted = fake_cupti.wanted;
-    fake_cupti = (struct fake_cupti){ .clock = clock, .wanted = wanted };
-}
-
 /* ---- records ---- */
 
 void

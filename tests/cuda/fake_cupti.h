@@ -24,13 +24,12 @@ struct fake_cupti {
 };
 extern struct fake_cupti fake_cupti;
 
-void     fake_cupti_reset(void);    /* as at the start of a process, but for what the plug-in has set up once */
 /* A call that queues work: the record of its ticket, if one is pushed. Answers the correlation id. */
 uint32_t fake_cupti_call(void);
 uint32_t fake_cupti_silent_call(uint64_t *external);   /* the same; the record is for fake_cupti_external, later */
 void     fake_cupti_external(uint32_t correlation, uint64_t external);
 /* Finished work of that call. */
-void     fake_cupti_kernel(uint32_t correlation, uint64_t begin, uint64_t end);        /* grid 2 x 3 x 4, block 32 x 2 */
+void     fake_cupti_kernel(uint32_t correlation, uint64_t begin, uint64_t end);  /* grid 2 x 3 x 4, block 32 x 2 */
 void     fake_cupti_work(CUpti_ActivityKind kind, uint32_t correlation, uint64_t begin, uint64_t end);
 void     fake_cupti_short_kernel(uint32_t correlation); /* of another layout: too short */
 void     fake_cupti_deliver(void);  /* the buffer is full */

@@ -497,10 +497,14 @@ void
 part_ranges(struct play *p)
 {
     struct device_backend table = *p->cuda;
+    struct rig            rig;
     pthread_t             thread;
+    if (!rig_open(&rig, p, 1, FLOATS, true))
+        return;
     open_and_close(&table);
     play_that(p, pthread_create(&thread, NULL, open_and_close, &table) == 0, "no thread");
     pthread_join(thread, NULL);
+    rig_close(&rig);
 }
 
 /* ---- threads ---- */

@@ -4,29 +4,14 @@
  *
  *     play_plugin PLUGIN PART      one part, in this process
  *
- * Order of use: main; play_all, play_once for each; part_run in the child. */
+ * Order of use: main; play_processes; part_run in the child. */
 #include <dlfcn.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include "play_plugin.h"
 
 enum where { FAKE = 1, GPU = 2, NOTHING = 4, BOTH = FAKE | GPU };
-enum { ORDERS = 22, SAID = 8192 };
-
-struct part {
-    const char *name;
-    play_part  *run;
-    const char *sentence;
-    int         where;
-    bool        in_all_orders;
-    const char *fake;          /* RINGSIDE_FAKE_CUDA beside the order */
-    const char *said;          /* has to be on stderr; NULL: nothing is, but the fake's first line */
-    bool        dies;          /* by a signal, or by a sanitizer's exit */
-};
 
 static const struct part parts[] = {
     { "probe", part_probe, "probe names GPUs, versions and the ways between GPUs", BOTH, false, "devices=2", NULL, false },
@@ -67,35 +52,6 @@ static const struct part parts[] = {
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
-/* ---- what parts say ---- */
-
-bool
-play_that(struct play *p, bool holds, const char *format, ...)
-{
-    va_list args;
-    if (holds || p->wrongs++ >= 10)
-        return holds;
-    va_start(args, format);
-    printf("# ");
-    vprintf(format, args);
-    printf("\n");
-    va_end(args);
-    return false;
-}
-
-bool
-play_done(struct play *p, bool done, const char *what)
-{
-    return play_that(p, done, "%s: %s", what, p->why.text);
-}
-
-bool
-play_says(struct play *p, enum backend_trouble trouble, const char *words)
-{
-    return play_that(p, p->why.trouble == trouble && strstr(p->why.text, words) != NULL,
-                     "trouble %d, \"%s\"; expected %d with \"%s\"", (int)p->why.trouble, p->why.text, (int)trouble, words);
-}
-
 /* ---- the plug-in ---- */
 
 static const struct device_backend *
@@ -114,105 +70,6 @@ plugin_open(const char *path)
     return table;
 }
 
-/* In the child: 0, or 1 where something was wrong. */
-static int
-part_run(const char *path, const struct part *part)
-{
-    struct play p = { .cuda = plugin_open(path), .is_fake = strstr(path, "fake") != NULL };
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    part->run(&p);
-    return p.wrongs > 0;
-}
-
-/* ---- a process for each ---- */
-
-struct said { char out[SAID], err[SAID]; int status; };
-
-static void
-read_all(int file, char *text)
-{
-    size_t  length = 0;
-    ssize_t n;
-    while (length < SAID - 1 && (n = read(file, text + length, SAID - 1 - length)) > 0)
-        length += (size_t)n;
-    text[length] = '\0';
-    close(file);
-}
-
-static void
-child(const char *path, const struct part *part, const char *words, const int *out, const int *err)
-{
-    setenv("RINGSIDE_FAKE_CUDA", words, 1);
-    dup2(out[1], 1);
-    dup2(err[1], 2);
-    close(out[0]);
-    close(err[0]);
-    execl("/proc/self/exe", "play_plugin", path, part->name, (char *)NULL);
-    _exit(127);
-}
-
-/* What a part says fits a pipe: reading one after the other does not hold it up. */
-static void
-play_child(const char *path, const struct part *part, const char *words, struct said *said)
-{
-    int out[2], err[2];
-    if (pipe(out) != 0 || pipe(err) != 0)
-        exit(1);
-    fflush(stdout);
-    pid_t pid = fork();
-    if (pid == 0)
-        child(path, part, words, out, err);
-    close(out[1]);
-    close(err[1]);
-    read_all(out[0], said->out);
-    read_all(err[0], said->err);
-    waitpid(pid, &said->status, 0);
-}
-
-/* Without the line that the fake begins with, which has to come once. */
-static bool
-said_as_wanted(const struct part *part, const char *err, bool is_fake)
-{
-    static const char first[] = "fake CUDA: ordering, lifetimes and error paths of host code; no device code ran\n";
-    if (!is_fake)
-        return true;
-    const char *at = strstr(err, first);
-    if (at != err || strstr(at + 1, first) != NULL)
-        return false;
-    return part->dies || (part->said == NULL ? err[sizeof first - 1] == '\0' : strstr(err, part->said) != NULL);
-}
-
-static bool
-play_once(const char *path, const struct part *part, const char *order, bool is_fake)
-{
-    static struct said said;
-    char words[200];
-    snprintf(words, sizeof words, "order=%s,%s", order, part->fake);
-    play_child(path, part, words, &said);
-    bool ended = part->dies ? said.status != 0 : WIFEXITED(said.status) && WEXITSTATUS(said.status) == 0;
-    bool right = said_as_wanted(part, said.err, is_fake);
-    if (ended && right)
-        return true;
-    printf("# %s, status %d\n%s", words, said.status, said.out);
-    for (char *rest = said.err, *line; (line = strsep(&rest, "\n")) != NULL;)
-        if (line[0] != '\0')
-            printf("# stderr: %s\n", line);
-    return false;
-}
-
-static bool
-play_orders(const char *path, const struct part *part, bool is_fake)
-{
-    bool right  = true;
-    int  orders = part->in_all_orders && is_fake ? ORDERS : 1;
-    for (int i = 0; i < orders; i++) {
-        char order[20];
-        snprintf(order, sizeof order, i == 0 ? "lazy" : i == 1 ? "eager" : "seed:%d", i - 1);
-        right = play_once(path, part, order, is_fake) && right;
-    }
-    return right;
-}
-
 static int
 here_of(const char *path)
 {
@@ -224,27 +81,20 @@ here_of(const char *path)
 }
 
 static int
-play_all(const char *path)
+part_run(const char *path, const struct part *part)
 {
-    int here = here_of(path), number = 0, wrongs = 0;
-    for (int i = 0; i < PARTS; i++) {
-        if ((parts[i].where & here) == 0)
-            continue;
-        bool right = play_orders(path, &parts[i], here == FAKE);
-        wrongs += !right;
-        printf("%sok %d - %s%s\n", right ? "" : "not ", ++number, parts[i].sentence,
-               parts[i].in_all_orders && here == FAKE ? ": late, at once, and in 20 drawn orders" : "");
-        fflush(stdout);
-    }
-    printf("1..%d\n", number);
-    return wrongs > 0;
+    struct play p = { .cuda = plugin_open(path), .is_fake = strstr(path, "fake") != NULL };
+    return play_part_here(&p, part);
 }
 
 int
 main(int argc, char **argv)
 {
-    if (argc == 2)
-        return play_all(argv[1]);
+    char *const again[] = { argv[0], argv[1], NULL };
+    if (argc == 2) {
+        int here = here_of(argv[1]);
+        return play_processes(parts, PARTS, again, here, here == FAKE);
+    }
     for (int i = 0; i < PARTS && argc == 3; i++)
         if (strcmp(parts[i].name, argv[2]) == 0)
             return part_run(argv[1], &parts[i]);

@@ -1,21 +1,9 @@
-/* What the parts of play_plugin share: the table, and what a part found wrong. */
+/* What the parts of play_plugin share: some devices, each with a stream and memory. */
 #ifndef TESTS_CUDA_PLAY_PLUGIN_H
 #define TESTS_CUDA_PLAY_PLUGIN_H
-#include "device/backend.h"
+#include "play_process.h"
 
 enum { PLAY_DEVICES = 4, PLAY_STREAMS = 4 };
-
-struct play {
-    const struct device_backend *cuda;
-    bool                         is_fake;
-    int                          wrongs;
-    struct backend_why           why;
-};
-/* false: said, counted. */
-bool play_that(struct play *p, bool holds, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* A call of the table has to be done; says its sentence if not. */
-bool play_done(struct play *p, bool done, const char *what);
-bool play_says(struct play *p, enum backend_trouble trouble, const char *words);   /* `why` has that in it */
 
 /* Devices device:0 ..., with a stream and room for `floats` on each, and pinned memory for as many. */
 struct rig {
@@ -32,7 +20,6 @@ bool rig_copy(struct rig *rig, int stream, int to, int from, uint64_t ticket);  
 struct backend_mark *rig_mark(struct rig *rig, int stream);                      /* put there */
 bool rig_finish(struct rig *rig, int stream);
 
-typedef void play_part(struct play *p);
 play_part part_probe, part_memory, part_copies, part_marks, part_missing_wait, part_past, part_kernels, part_views, part_faults_of_kernels,
     part_empty, part_no_kernel, part_records, part_ranges, part_threads;
 play_part part_no_driver, part_old_driver, part_no_gpu, part_hidden_gpu, part_fabric, part_mismatch, part_busy, part_unknown,

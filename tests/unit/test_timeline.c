@@ -405,7 +405,7 @@ streams_body(struct task *me, struct rig *rig)
     device.take = 7;
     for (int stream = STREAMS - 1; stream >= 0; stream--) { /* the last stream's come first */
         for (uint64_t i = 0; i < EACH; i++)
-            done(stream, tickets[stream][i], rig->start + 1000 * i + 100 * (uint64_t)stream, rig->start + 1000 * i + 900);
+            done(stream, tickets[stream][i], rig->start + 1000 * i + (uint64_t)stream, rig->start + 1000 * i + 900);
     }
     while (device.next < device.count)
         timeline_collect(rig->timeline);

@@ -461,7 +461,8 @@ cupti_poll(struct timed *timed)
 }
 
 const struct timeline_source timeline_cupti = {
-    .name = "cupti", .open = cupti_open, .close = cupti_close, .stream = cupti_stream, .stream_close = cupti_stream_close,
+    .name = "cupti", .open = cupti_open, .close = cupti_close, .stream = cupti_stream,
+    .stream_close = cupti_stream_close,
     .before = cupti_before, .after = cupti_after, .flush = cupti_flush, .poll = cupti_poll, .describe = cupti_describe,
 };
 

@@ -84,7 +84,8 @@ cupti_table_open(struct cupti_table *table, char *why, size_t size)
     const char *homes[] = { getenv("CUDA_HOME"), getenv("CUDA_PATH"), "/usr/local/cuda" };
     snprintf(why, size, "no libcupti here");
     for (size_t i = 0; i < sizeof homes / sizeof homes[0]; i++) {
-        if (try_folder(table, homes[i], "lib64", why, size) || try_folder(table, homes[i], "extras/CUPTI/lib64", why, size))
+        if (try_folder(table, homes[i], "lib64", why, size) ||
+            try_folder(table, homes[i], "extras/CUPTI/lib64", why, size))
             return true;
     }
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {

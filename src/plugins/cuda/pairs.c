@@ -306,6 +306,7 @@ pairs_describe(char *text, size_t size)
 }
 
 const struct timeline_source timeline_pairs = {
-    .name = "pairs", .open = pairs_open, .close = pairs_close, .stream = pairs_stream, .stream_close = pairs_stream_close,
+    .name = "pairs", .open = pairs_open, .close = pairs_close, .stream = pairs_stream,
+    .stream_close = pairs_stream_close,
     .before = pairs_before, .after = pairs_after, .flush = pairs_flush, .poll = pairs_poll, .describe = pairs_describe,
 };

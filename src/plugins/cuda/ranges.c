@@ -1,5 +1,6 @@
-/* Stages as named ranges for NVIDIA's own profilers: Nsight shows the same names as the trace does, and each range bears
- * the number of its event there. NVTX is headers alone; without a profiler it has no domain, and a call is one branch.
+/* Stages as named ranges for NVIDIA's own profilers: Nsight shows the same names as the trace does, and each range
+ * bears the number of its event there. NVTX is headers alone; without a profiler it has no domain, and a call is one
+ * branch.
  *
  * Interface: timeline_range_begin, timeline_range_end. In PyTorch: torch/csrc/cuda/shared/nvtx.cpp. */
 #include <pthread.h>

@@ -12,7 +12,7 @@
 #undef GPU
 
 enum row {
-#define GPU(kernel, symbol, grid, threads) ROW_##symbol,
+#define GPU(kernel, symbol, grid, threads) ROW_##kernel##_##symbol,
 #include "kernels/rows.def"
 #undef GPU
     ROW_COUNT
@@ -35,7 +35,7 @@ static const struct gpu_kernel rows[ROW_COUNT + 1] = {
 /* A kernel's last row, and one more: 0 means none. Of several rows of a kernel the last one stays, on purpose. */
 #pragma GCC diagnostic ignored "-Woverride-init"
 static const unsigned short last[KERNEL_COUNT + 1] = {
-#define GPU(kernel, symbol, grid, threads) [KERNEL_##kernel] = ROW_##symbol + 1,
+#define GPU(kernel, symbol, grid, threads) [KERNEL_##kernel] = ROW_##kernel##_##symbol + 1,
 #include "kernels/rows.def"
 #undef GPU
 };

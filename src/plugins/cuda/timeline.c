@@ -146,7 +146,7 @@ source_now(void)
 
 /* ---- streams ---- */
 
-/* 0: there are too many. A number comes again as late as can be: a late record of a stream that has gone is nobody's. */
+/* 0: there are too many. A number comes again as late as can be: late records of a closed stream are nobody's. */
 static uint32_t
 number_free(void)
 {
@@ -369,8 +369,8 @@ is_idle(void)
     return true;
 }
 
-/* Where all streams have done all and some have no records of it, these lie in a buffer that something unfinished holds,
- * and are taken out by force; at any other time that would lose what is under way. The source cannot be closed
+/* Where all streams have done all and some have no records of it, these lie in a buffer that something unfinished
+ * holds, and are taken out by force; at any other time that would lose what is under way. The source cannot be closed
  * meanwhile: whoever asks for records has streams open. */
 size_t
 timeline_records(struct backend_record *out, size_t room, uint64_t *lost)

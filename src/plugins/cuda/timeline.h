@@ -40,7 +40,7 @@ struct timeline_source {
 extern const struct timeline_source timeline_cupti, timeline_pairs;
 
 /* ---- timeline.c, for those two ---- */
-uint64_t timeline_now(void);                     /* ns of the run's clock; goes on after the run, so that CUPTI may ask */
+uint64_t timeline_now(void);    /* ns of the run's clock; goes on after the run, so that CUPTI may ask */
 void     timeline_add(struct timed *timed, const struct backend_record *record);   /* its mutex is held */
 void     timeline_add_to(uint32_t number, struct backend_record *record);          /* fills `stream` in */
 void     timeline_lost(uint64_t records);
