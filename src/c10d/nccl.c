@@ -214,7 +214,7 @@ has_own_gpu(struct task *me, struct channel *channel, int rank)
     monitor_enter(me, &channel->monitor);
     for (int i = 0; i < channel->size && !table->on_host; i++)
         if (i != rank && nccl->ends[i].stream != NULL &&
-            table->physical(stream_real(nccl->ends[i].stream)) == table->physical(stream_real(mine->stream)))
+            table->physical(stream_backend(nccl->ends[i].stream)) == table->physical(stream_backend(mine->stream)))
             other = i;
     monitor_leave(me, &channel->monitor);
     return other < 0 || failed(me, E_DEVICE, "rank %d is on device:%d and rank %d on device:%d, which are one GPU: NCCL "

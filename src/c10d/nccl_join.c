@@ -26,7 +26,7 @@ nccl_equip(struct task *me, const struct nccl *nccl, int device, struct nccl_end
     struct stream *stream = stream_new(me, device, name);
     if (stream == NULL)
         return false;
-    if (stream_real(stream) == NULL && !nccl_table(nccl)->on_host)
+    if (stream_backend(stream) == NULL && !nccl_table(nccl)->on_host)
         return failed(me, E_DEVICE, "the back-end nccl moves what lies on GPUs, and device:%d is virtual", device);
     *end = (struct nccl_end){ .stream = stream, .device = device };
     return true;
@@ -152,7 +152,7 @@ nccl_join(struct task *me, struct nccl_channel *nccl, const struct nccl_meeting 
         return give_up(me, nccl, end, wait, why.text);
     int number = nccl_events_group(nccl_events(nccl->nccl), &(struct nccl_events_group){
                      .number = meeting->number, .size = meeting->size, .ranks = meeting->ranks, .device = end->device });
-    const struct nccl_member member = { &id, meeting->rank, meeting->size, number, stream_real(end->stream) };
+    const struct nccl_member member = { &id, meeting->rank, meeting->size, number, stream_backend(end->stream) };
     end->comm = nccl_table(nccl->nccl)->join(&member, &why);
     if (end->comm == NULL)
         return give_up(me, nccl, end, wait, why.text);
