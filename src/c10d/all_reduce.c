@@ -5,7 +5,7 @@
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/local.h"
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"

@@ -2,7 +2,7 @@
  * receives from the one s before it, so no two messages of a step share a link or an end. Empty messages travel too:
  * they show that both ends agree on it. PyTorch: gloo's alltoall. */
 #include "c10d/local.h"
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "sched/stage.h"
 

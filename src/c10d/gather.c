@@ -1,7 +1,7 @@
 /* Gather and scatter: each rank and the root, directly. The root sends or receives one message a rank, one after the
  * other, beginning with the rank after it. PyTorch: gloo's gather and scatter. */
 #include "c10d/local.h"
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "sched/stage.h"
 

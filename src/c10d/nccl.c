@@ -1,5 +1,5 @@
 /* The back-end nccl: see nccl.h. This file is the run's part of it, its table, and what the members of a group share. */
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
@@ -74,6 +74,12 @@ nccl_begin(struct task *me, const struct nccl_table *table)
     nccl->events = nccl_events_new(me, table, devices_timeline(me->sched));
     sched_set_part(me->sched, PART_NCCL, nccl);
     return true;
+}
+
+bool
+nccl_is_on(const struct sched *sched)
+{
+    return sched_part((struct sched *)(uintptr_t)sched, PART_NCCL) != NULL;
 }
 
 void

@@ -5,7 +5,7 @@
  * Order of use: nccl_equip, nccl_join, nccl_launch ..., nccl_close_end. */
 #include <stdio.h>
 #include <string.h>
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/nccl_events.h"
 #include "c10d/store.h"
 #include "device/device.h"

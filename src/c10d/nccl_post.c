@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/nccl_events.h"
 
 bool

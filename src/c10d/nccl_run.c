@@ -5,7 +5,7 @@
  * Interface: nccl_takes, nccl_run; nccl_accepts before a call has a number. */
 #include <string.h>
 #include "base/dtype.h"
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/nccl_events.h"
 #include "device/cells.h"
 

@@ -10,7 +10,7 @@
 #include <string.h>
 #include "base/str.h"
 #include "c10d/local.h"
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "device/cells.h"
 #include "device/device.h"

@@ -6,7 +6,7 @@
  * PyTorch: gloo's reduce; ProcessGroupGloo's reduce_scatter and _reduce_scatter_base. */
 #include <string.h>
 #include "c10d/local.h"
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "device/cells.h"
 #include "sched/stage.h"
 

@@ -5,7 +5,7 @@
  * Order of use: fill a struct ring, ring_open, then a round or two. PyTorch: the rings of gloo and NCCL. */
 #include <string.h>
 #include "c10d/local.h"
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "sched/stage.h"
 

@@ -1,7 +1,7 @@
 /* What goes from one to all, and from all to nobody: broadcast along a binomial tree, and the barrier.
  * PyTorch: gloo's broadcast. A barrier costs one latency after the last rank has come; gloo's takes log2(N) rounds. */
 #include "c10d/local.h"
-#include "c10d/nccl.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
