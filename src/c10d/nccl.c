@@ -1,4 +1,5 @@
-/* The back-end nccl: see nccl.h. This file is the run's part of it, its table, and what the members of a group share. */
+/* The back-end nccl: see nccl.h. This file is the run's part of it, its table, and what the members of a group
+ * share. */
 #include "c10d/nccl_internal.h"
 #include <dlfcn.h>
 #include <limits.h>
@@ -62,7 +63,8 @@ nccl_begin(struct task *me, const struct nccl_table *table)
 {
     struct backend_why why = { 0 };
     if (sched_is_stepped(me->sched))
-        return failed(me, E_RUNTIME, "--backend nccl: GPUs keep their own time, so ranks run by themselves: --executor free only");
+        return failed(me, E_RUNTIME,
+                      "--backend nccl: GPUs keep their own time, so ranks run by themselves: --executor free only");
     if (table == NULL && (table = nccl_table_open(&why)) == NULL)
         return failed(me, E_DEVICE, "--backend nccl: %s", why.text);
     if (!table->on_host && !devices_are_real(me->sched))
@@ -105,7 +107,8 @@ nccl_backend(struct task *me, const struct world_options *options)
         return &backend_nccl;
     if (!atomic_exchange(&nccl->told, true)) {
         char text[160];
-        snprintf(text, sizeof text, "%d ranks on %d GPU%s: NCCL wants one GPU per rank; using Ringside's ring", ranks, gpus,
+        snprintf(text, sizeof text, "%d ranks on %d GPU%s: NCCL wants one GPU per rank; using Ringside's ring", ranks,
+                 gpus,
                  gpus == 1 ? "" : "s");
         task_warn(me, text);
     }
@@ -223,7 +226,8 @@ has_own_gpu(struct task *me, struct channel *channel, int rank)
             table->physical(stream_backend(nccl->ends[i].stream)) == table->physical(stream_backend(mine->stream)))
             other = i;
     monitor_leave(me, &channel->monitor);
-    return other < 0 || failed(me, E_DEVICE, "rank %d is on device:%d and rank %d on device:%d, which are one GPU: NCCL "
+    return other < 0 || failed(me, E_DEVICE,
+                               "rank %d is on device:%d and rank %d on device:%d, which are one GPU: NCCL "
                                "wants one GPU per rank", channel->ranks[rank], mine->device, channel->ranks[other],
                                nccl->ends[other].device);
 }

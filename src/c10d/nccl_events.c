@@ -1,5 +1,5 @@
-/* See nccl_events.h. A span that overlaps another one of its lane goes to the next of a few lanes beside it: messages of
- * one channel are under way together.
+/* See nccl_events.h. A span that overlaps another one of its lane goes to the next of a few lanes beside it:
+ * messages of one channel are under way together.
  *
  * Interface: nccl_events_new, _group, _collect, _joined, _free. */
 #include "c10d/nccl_events.h"
@@ -55,7 +55,8 @@ name_lane(const struct place *place, int rank, int peer, char *out, size_t size)
     if (place->is_kernel)
         snprintf(out, size, "r%d nccl channel %d%s", rank, place->channel, more);
     else if (place->is_net)
-        snprintf(out, size, "r%d nccl net %d %s r%d%s", rank, place->channel, place->is_send ? "to" : "from", peer, more);
+        snprintf(out, size, "r%d nccl net %d %s r%d%s", rank, place->channel, place->is_send ? "to" : "from", peer,
+                 more);
     else
         snprintf(out, size, "r%d nccl%s", rank, more);
 }
@@ -127,7 +128,8 @@ add_span(struct nccl_events *events, struct span *span, struct trace_event *even
     begin      = begin > lane->last ? begin : lane->last;
     end        = end > begin ? end : begin;
     lane->last = end;
-    *event = (struct trace_event){ .time = begin, .lane = lane->id, .rank = (int16_t)world_rank(group, span->place.rank),
+    *event = (struct trace_event){ .time = begin, .lane = lane->id,
+                                  .rank = (int16_t)world_rank(group, span->place.rank),
                                    .device = (int16_t)(span->place.is_kernel ? group->is.device : -1),
                                    .phase = PHASE_BEGIN, .kind = (uint16_t)span->kind };
     memcpy(event->args, span->args, sizeof event->args);
@@ -145,7 +147,8 @@ nccl_tell_collective(struct nccl_events *events, const struct nccl_record *r, co
 {
     char              how[80];
     struct trace_event end;
-    struct span       span = { .kind = KIND_comm_nccl_collective, .record = r, .place = { .rank = r->rank, .group = r->number } };
+    struct span       span = { .kind = KIND_comm_nccl_collective, .record = r,
+                               .place = { .rank = r->rank, .group = r->number } };
     snprintf(how, sizeof how, "%s%s%s%s%s", r->function, r->algorithm[0] != '\0' ? " " : "", r->algorithm,
              r->protocol[0] != '\0' ? "/" : "", r->protocol);
     (void)group;
@@ -164,7 +167,8 @@ nccl_tell_channel(struct nccl_events *events, const struct nccl_record *r, const
     struct trace_event end;
     struct span        span = { .kind = KIND_comm_nccl_channel, .record = r,
                                 .args = { r->channel, (int64_t)r->bytes, (int64_t)r->sequence, group->is.number },
-                                .place = { .rank = r->rank, .group = r->number, .channel = r->channel, .is_kernel = true } };
+                                .place = { .rank = r->rank, .group = r->number, .channel = r->channel,
+                                          .is_kernel = true } };
     if (add_span(events, &span, &end))
         add(events, &end);
 }
@@ -174,7 +178,8 @@ static void
 nccl_tell_waits(struct nccl_events *events, const struct nccl_record *r, const struct trace_event *end)
 {
     struct trace_event waits = *end;
-    const int64_t      args[4] = { (int64_t)r->wait_gpu * 1000, (int64_t)r->wait_peer * 1000, (int64_t)r->wait_net * 1000,
+    const int64_t      args[4] = { (int64_t)r->wait_gpu * 1000, (int64_t)r->wait_peer * 1000,
+                                  (int64_t)r->wait_net * 1000,
                                    r->channel };
     waits.phase = PHASE_INSTANT;
     waits.kind  = KIND_comm_nccl_waits;
@@ -331,8 +336,11 @@ nccl_tell_ring(struct task *me, struct nccl_events *events, const struct group *
 static void
 tell_rings(struct task *me, struct nccl_events *events, const struct group *group, const char *text, size_t length)
 {
-    int gpus[RING], count;
-    for (int channel = 0; channel < CHANNELS && (count = nccl_rings_read(text, length, channel, gpus, RING)) > 0; channel++) {
+    int gpus[RING];
+    for (int channel = 0; channel < CHANNELS; channel++) {
+        int count = nccl_rings_read(text, length, channel, gpus, RING);
+        if (count == 0)
+            return;
         char   order[RING * 8] = "";
         size_t used = 0;
         for (int i = 0; i < count && used + 8 < sizeof order; i++)
@@ -342,7 +350,8 @@ tell_rings(struct task *me, struct nccl_events *events, const struct group *grou
 }
 
 static void
-nccl_tell_dump(struct task *me, struct nccl_events *events, const struct group *group, const char *what, const char *text)
+nccl_tell_dump(struct task *me, struct nccl_events *events, const struct group *group, const char *what,
+               const char *text)
 {
     int64_t name = trace_text(events->writer, what), content = trace_text(events->writer, text);
     POINT(me, comm_nccl_dump, group->is.number, name, content);
@@ -445,7 +454,8 @@ nccl_events_free(struct task *me, struct nccl_events *events)
     write_moments(events, true);
     if (events->lost > 0) {
         char text[160];
-        snprintf(text, sizeof text, "NCCL's lanes have gaps: %llu of its events found no room", (unsigned long long)events->lost);
+        snprintf(text, sizeof text, "NCCL's lanes have gaps: %llu of its events found no room",
+                 (unsigned long long)events->lost);
         task_warn(me, text);
     }
     remove_dumps(events);

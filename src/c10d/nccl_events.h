@@ -1,9 +1,9 @@
-/* What NCCL tells of itself, on lanes of its own: collectives with NCCL's algorithm and protocol, the kernel's work on each
- * channel, each message over the network as a hop. Records come late and in the order of their ends (nccl_table.h), so they
- * are gathered, and written in the order of time into a trace buffer of their own.
+/* What NCCL tells of itself, on lanes of its own: collectives with NCCL's algorithm and protocol, the kernel's work
+ * on each channel, each message over the network as a hop. Records come late and in the order of their ends
+ * (nccl_table.h), so they are gathered, and written in the order of time into a trace buffer of their own.
  *
- * Order of use: nccl_events_new before the first communicator, nccl_events_group for each of a rank, nccl_events_collect
- * now and then, nccl_events_free. NULL is fine as events: nobody asked for a trace. */
+ * Order of use: nccl_events_new before the first communicator, nccl_events_group for each of a rank,
+ * nccl_events_collect now and then, nccl_events_free. NULL is fine as events: nobody asked for a trace. */
 #ifndef C10D_NCCL_EVENTS_H
 #define C10D_NCCL_EVENTS_H
 #include <stdbool.h>
@@ -31,7 +31,7 @@ void nccl_events_joined(struct task *me, struct nccl_events *events, int number)
 
 /* ---- nccl_rings.c: NCCL's dump of its graphs ---- */
 
-/* The GPUs of channel `channel` of the first graph that is a ring, in their order, as NCCL numbers them; answers how many,
- * at most `most`. 0: there is no such channel, or the text is none of NCCL's. */
+/* The GPUs of channel `channel` of the first graph that is a ring, in their order, as NCCL numbers them; answers how
+ * many, at most `most`. 0: there is no such channel, or the text is none of NCCL's. */
 int nccl_rings_read(const char *text, size_t length, int channel, int *gpus, int most);
 #endif

@@ -16,9 +16,10 @@ struct nccl_end {
     int               device;          /* of the run */
 };
 
-/* A way from one rank of the group to another: a communicator of the two, for messages in that direction alone, so that no
- * message waits behind one that goes the other way. Those of a lesson's own algorithm have ways of their own. Each end's
- * messages go one after the other, in the order in which they were posted. In the channel's monitor, but for `end`. */
+/* A way from one rank of the group to another: a communicator of the two, for messages in that direction alone, so
+ * that no message waits behind one that goes the other way. Those of a lesson's own algorithm have ways of their
+ * own. Each end's messages go one after the other, in the order in which they were posted. In the channel's monitor,
+ * but for `end`. */
 struct nccl_way {
     struct nccl_way *next;
     int              from, to;
@@ -47,7 +48,8 @@ struct nccl_events      *nccl_events(const struct nccl *nccl);    /* NULL: nobod
 /* ---- nccl_join.c ---- */
 struct nccl_meeting {
     const char               *key;     /* of the id in the store */
-    struct nccl_id           *id;      /* where members that share memory have it, and whether: in the channel's monitor */
+    /* where members that share memory have it, and whether: in the channel's monitor */
+    struct nccl_id           *id;
     bool                     *has_id;
     int                       rank, size, number;   /* the communicator's */
     const int                *ranks;   /* its members in the world */

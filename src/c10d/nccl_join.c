@@ -1,6 +1,6 @@
-/* Communicators of the back-end nccl: how their members find each other, and how whoever waits for NCCL does so, with the
- * run's deadlines, since NCCL has none. Whatever fails is told as every other back-end's failures are; then the
- * communicator is aborted, and so are, as they learn of it, those of the other ranks.
+/* Communicators of the back-end nccl: how their members find each other, and how whoever waits for NCCL does so,
+ * with the run's deadlines, since NCCL has none. Whatever fails is told as every other back-end's failures are; then
+ * the communicator is aborted, and so are, as they learn of it, those of the other ranks.
  *
  * Order of use: nccl_equip, nccl_join, nccl_launch ..., nccl_close_end. */
 #include <stdio.h>
@@ -146,12 +146,14 @@ nccl_join(struct task *me, struct nccl_channel *nccl, const struct nccl_meeting 
 {
     struct nccl_id     id  = { { 0 } };
     struct backend_why why = { 0 };
-    bool (*find)(struct task *, struct nccl_channel *, const struct nccl_meeting *, struct remote_wait *, struct nccl_id *,
+    bool (*find)(struct task *, struct nccl_channel *, const struct nccl_meeting *, struct remote_wait *,
+                 struct nccl_id *,
                  struct backend_why *) = nccl->store != NULL ? id_from_store : id_from_memory;
     if (!find(me, nccl, meeting, wait, &id, &why))
         return give_up(me, nccl, end, wait, why.text);
     int number = nccl_events_group(nccl_events(nccl->nccl), &(struct nccl_events_group){
-                     .number = meeting->number, .size = meeting->size, .ranks = meeting->ranks, .device = end->device });
+                     .number = meeting->number, .size = meeting->size, .ranks = meeting->ranks,
+                         .device = end->device });
     const struct nccl_member member = { &id, meeting->rank, meeting->size, number, stream_backend(end->stream) };
     end->comm = nccl_table(nccl->nccl)->join(&member, &why);
     if (end->comm == NULL)

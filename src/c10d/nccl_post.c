@@ -1,6 +1,7 @@
-/* Sends and receives of the back-end nccl. NCCL pairs them by their order alone, and each one waits in its stream until
- * the other end is there: so each direction between two ranks has a communicator and a stream of its own, and its messages
- * take turns in the order in which they were posted. Tags are not compared, as in PyTorch; nor are lengths.
+/* Sends and receives of the back-end nccl. NCCL pairs them by their order alone, and each one waits in its stream
+ * until the other end is there: so each direction between two ranks has a communicator and a stream of its own, and
+ * its messages take turns in the order in which they were posted. Tags are not compared, as in PyTorch; nor are
+ * lengths.
  *
  * Order of use, all by post.c: nccl_takes_post, nccl_post_begin; nccl_post_run; nccl_post_end. */
 #include <stdio.h>
@@ -24,8 +25,10 @@ may_be(struct task *me, const struct post *post)
     if (post->peer < 0)
         return failed(me, E_VALUE, "%s from any rank: NCCL has no such receive; name the rank that sends", post->name);
     if (post->peer == post->rank)
-        return failed(me, E_VALUE, "%s: what lies on a GPU is not sent to oneself by messages of NCCL; copy it", post->name);
-    return device == own || failed(me, E_DEVICE, "%s: the tensor is on device:%d, but this rank's NCCL is on device:%d: a "
+        return failed(me, E_VALUE, "%s: what lies on a GPU is not sent to oneself by messages of NCCL; copy it",
+                      post->name);
+    return device == own || failed(me, E_DEVICE,
+                                   "%s: the tensor is on device:%d, but this rank's NCCL is on device:%d: a "
                                    "rank has one GPU", post->name, device, own);
 }
 
@@ -99,7 +102,8 @@ await_turn(struct task *me, struct post *post)
     bool lost = post->way->is_lost;
     monitor_leave(me, &channel->monitor);
     post->is_over = true;
-    return waits && (!lost || failed(me, E_DIST_NETWORK, "%s: an earlier message between these two ranks failed", post->name));
+    return waits && (!lost || failed(me, E_DIST_NETWORK, "%s: an earlier message between these two ranks failed",
+                                     post->name));
 }
 
 /* Two ranks of the world are its members: the sender is rank 0. */
@@ -134,7 +138,8 @@ nccl_post_run(struct task *me, struct post *post, const struct remote_vain *vain
     struct nccl_end     *end  = &post->way->side[!post->is_send].end;
     struct remote_wait   wait;
     void                *at   = nccl_elements(post->tensor);
-    const struct nccl_operation one = { post->is_send ? NCCL_SEND : NCCL_RECV, at, at, (size_t)tensor_count(post->tensor),
+    const struct nccl_operation one = { post->is_send ? NCCL_SEND : NCCL_RECV, at, at,
+                                       (size_t)tensor_count(post->tensor),
                                         !post->is_send ? 0 : 1 };
     const struct nccl_launch launch = { .operations = &one, .count = 1, .dtype = (enum nccl_dtype)post->tensor->dtype };
     if (!await_turn(me, post))

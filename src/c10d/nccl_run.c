@@ -1,6 +1,6 @@
-/* Collectives of the back-end nccl, made of NCCL's own operations as ProcessGroupNCCL makes them: lists of tensors are a
- * broadcast or a reduction for each rank, or sends and receives, all in one group; what a rank has for itself it sends to
- * itself. A mean is NCCL's own.
+/* Collectives of the back-end nccl, made of NCCL's own operations as ProcessGroupNCCL makes them: lists of tensors
+ * are a broadcast or a reduction for each rank, or sends and receives, all in one group; what a rank has for itself
+ * it sends to itself. A mean is NCCL's own.
  *
  * Interface: nccl_takes, nccl_run; nccl_accepts before a call has a number. */
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "c10d/nccl_events.h"
 #include "device/cells.h"
 
-_Static_assert((int)NCCL_F32 == (int)DTYPE_F32 && (int)NCCL_BOOL == (int)DTYPE_BOOL && (int)NCCL_F16 == (int)DTYPE_F16 &&
+_Static_assert((int)NCCL_F32 == (int)DTYPE_F32 && (int)NCCL_BOOL == (int)DTYPE_BOOL &&
+               (int)NCCL_F16 == (int)DTYPE_F16 &&
                (int)NCCL_I8 == (int)DTYPE_I8 && (int)NCCL_DTYPES == (int)DTYPE_COUNT, "types are numbered alike");
 
 void *
@@ -47,7 +48,8 @@ reduction_fits(struct task *me, const struct collective *call)
     if (reduces && bits)
         return failed(me, E_VALUE, "Cannot use ReduceOp.%s with NCCL", reduce_op_title(op));
     if (call->options.custom != NULL && (op == REDUCE_AVG || op == REDUCE_PREMUL_SUM))
-        return failed(me, E_NOT_IMPLEMENTED, "ReduceOp.%s with an algorithm of one's own and tensors on GPUs: take SUM, and "
+        return failed(me, E_NOT_IMPLEMENTED,
+                      "ReduceOp.%s with an algorithm of one's own and tensors on GPUs: take SUM, and "
                       "scale the tensor", reduce_op_title(op));
     return true;
 }
@@ -59,7 +61,8 @@ algorithm_fits(struct task *me, const struct collective *call)
     const char *name = call->options.algorithm;
     if (name == NULL || strcmp(name, "auto") == 0)
         return true;
-    return failed(me, E_VALUE, "all_reduce: NCCL chooses its algorithm by itself, so there is no '%.40s' here: the environment "
+    return failed(me, E_VALUE,
+                  "all_reduce: NCCL chooses its algorithm by itself, so there is no '%.40s' here: the environment "
                   "variable NCCL_ALGO (Ring, Tree) tells it, or --backend local has ours", name);
 }
 
@@ -71,9 +74,11 @@ device_fits(struct task *me, const struct collective *call, const struct tensor 
     int device = tensor_device(tensor), own = channel->nccl->ends[call->rank].device;
     if (device < 0)
         return local->job == NULL || channel->remote != NULL ||
-               failed(me, E_DEVICE, "this tensor lies in the host's memory, which goes between processes by Gloo, and that is "
+               failed(me, E_DEVICE,
+                      "this tensor lies in the host's memory, which goes between processes by Gloo, and that is "
                       "not here: move it to the GPU (t:cuda()), or install Gloo ('ringside devices')");
-    return device == own || failed(me, E_DEVICE, "the tensor is on device:%d, but this rank's NCCL is on device:%d: a rank "
+    return device == own || failed(me, E_DEVICE,
+                                   "the tensor is on device:%d, but this rank's NCCL is on device:%d: a rank "
                                    "has one GPU", device, own);
 }
 
@@ -100,7 +105,8 @@ add(struct list *list, enum nccl_kind kind, const struct tensor *send, const str
     int64_t              count   = tensor_count(counted);
     if (count > 0)
         list->at[list->count++] = (struct nccl_operation){ kind, send != NULL ? nccl_elements(send) : NULL,
-                                                           recv != NULL ? nccl_elements(recv) : NULL, (size_t)count, peer };
+                                                           recv != NULL ? nccl_elements(recv) : NULL, (size_t)count,
+                                                               peer };
 }
 
 static void

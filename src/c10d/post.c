@@ -161,7 +161,8 @@ local_post(struct task *me, struct post *post)
     if (channel->remote != NULL && post->peer != post->rank)
         return remote_post_begin(me, post, &vain);
     if (needs_gloo(post))
-        return failed(me, E_DEVICE, "%s: the tensor lies in the host's memory, which goes between processes by Gloo, and that "
+        return failed(me, E_DEVICE,
+                      "%s: the tensor lies in the host's memory, which goes between processes by Gloo, and that "
                       "is not here: move it to the GPU (t:cuda())", post->name);
     post_meets(me, post);
     struct inbox *inbox = inbox_of(me, post->channel, post->is_send ? post->peer : post->rank);

@@ -77,7 +77,8 @@ print_nccl(void)
     int                      gpus  = table != NULL ? table->gpus() : 0;
     puts("\nback-end between GPUs (--device cuda --backend nccl):");
     if (table != NULL)
-        snprintf(line, sizeof line, "%s, for up to %d rank%s on this machine: one GPU per rank", table->version(&why), gpus,
+        snprintf(line, sizeof line, "%s, for up to %d rank%s on this machine: one GPU per rank", table->version(&why),
+                 gpus,
                  gpus == 1 ? "" : "s");
     answer_line("  nccl   ", table == NULL ? why.text : line);
 }

@@ -56,7 +56,8 @@ cause_of(const struct run_options *options)
 {
     if (options->backend == NULL)
         return "RANK and WORLD_SIZE set";
-    return is_backend(options, "mpi") ? "--backend mpi" : is_backend(options, "nccl") ? "--backend nccl" : "--backend gloo";
+    return is_backend(options, "mpi") ? "--backend mpi" : is_backend(options, "nccl") ? "--backend nccl"
+        : "--backend gloo";
 }
 
 static int
@@ -68,7 +69,8 @@ refuse_name(const char *command, const char *name)
     const char *meant = nearest(name, names, countof(names), sizeof names[0]);
     if (meant != NULL)
         return message(STATUS_USAGE, "%s: no --backend %s; did you mean %s?", command, name, meant);
-    return message(STATUS_USAGE, "%s: built without --backend %s, there are local, gloo, mpi and nccl; 'ringside devices' "
+    return message(STATUS_USAGE,
+                   "%s: built without --backend %s, there are local, gloo, mpi and nccl; 'ringside devices' "
                    "says what is missing", command, name);
 }
 
@@ -95,7 +97,8 @@ settle_nccl(const char *command, enum option_scope scope, struct run_options *op
     if (options->device == NULL || strcmp(options->device, "cuda") != 0)
         return message(STATUS_USAGE, "%s: --backend nccl moves what lies on GPUs: it needs --device cuda", command);
     if (scope == OPTION_STEP || (has_executor && options->executor == EXECUTOR_STEPPED))
-        return message(STATUS_USAGE, "%s: --backend nccl: GPUs keep their own time, so ranks run by themselves: --executor "
+        return message(STATUS_USAGE,
+                       "%s: --backend nccl: GPUs keep their own time, so ranks run by themselves: --executor "
                        "free only", command);
     if (nccl_table_open(&why) == NULL)
         return message(STATUS_USAGE, "%s: --backend nccl: %s", command, why.text);

@@ -1,5 +1,6 @@
 /* The back-end nccl above a table of the tests' own, which works on the memory of virtual devices: which of NCCL's
- * operations a collective becomes, deadlines and who is named, what NCCL does not do, and what it tells on its lanes. */
+ * operations a collective becomes, deadlines and who is named, what NCCL does not do, and what it tells on its
+ * lanes. */
 #include "ranks_rig.h"
 
 #include <pthread.h>
@@ -25,7 +26,8 @@ struct nccl_comm {
     struct nccl_launch    launch;
 };
 
-struct meeting { struct meeting *next; uint64_t id; int size, joined, left, launched; int64_t done; struct nccl_comm *member[MEMBERS]; };
+struct meeting { struct meeting *next; uint64_t id; int size, joined, left,
+                launched; int64_t done; struct nccl_comm *member[MEMBERS]; };
 
 /* Of one test: cleared by `begin`. */
 static struct {
@@ -33,7 +35,8 @@ static struct {
     struct meeting *meetings;
     uint64_t        ids;
     int             living, aborted, kinds[KINDS], gpus;
-    int             failing;          /* this rank's communicators fail when they are looked at after a launch; -1: none */
+    /* this rank's communicators fail when they are looked at after a launch; -1: none */
+    int             failing;
     const char     *words;
 } fake = { .mutex = PTHREAD_MUTEX_INITIALIZER };
 
@@ -166,7 +169,8 @@ gather_all(struct meeting *meeting, int position)
         for (int from = 0; from < meeting->size; from++) {
             const struct nccl_operation *given = &meeting->member[from]->operations[position];
             if (o->kind == NCCL_ALL_GATHER)
-                memcpy((char *)meeting->member[r]->operations[position].recv + bytes * (size_t)from, given->send, bytes);
+                memcpy((char *)meeting->member[r]->operations[position].recv + bytes * (size_t)from, given->send,
+                       bytes);
             else if (from == o->peer)
                 memmove(meeting->member[r]->operations[position].recv, given->send, bytes);
         }
@@ -263,7 +267,8 @@ fake_destroy(struct nccl_comm *comm)
 
 static const struct nccl_table table = {
     .abi = NCCL_TABLE_ABI, .size = sizeof table, .on_host = true, .version = fake_version, .gpus = fake_gpus,
-    .physical = fake_physical, .profile = fake_profile, .records = fake_records, .make_id = fake_make_id, .join = fake_join,
+    .physical = fake_physical, .profile = fake_profile, .records = fake_records, .make_id = fake_make_id,
+        .join = fake_join,
     .poll = fake_poll, .launch = fake_launch, .abort = fake_abort, .destroy = fake_destroy,
 };
 
@@ -367,11 +372,13 @@ reductions(struct task *me, struct process_group *group, struct ranks *ranks)
                                      has(me, t, sum / n), "the mean");
     t  = made(me, me->rank, 5, me->rank + 1);
     const struct collective_options premul = { .op = REDUCE_PREMUL_SUM, .factor = 2 };
-    ok = ok && expect(me, ranks, group_all_reduce_now(me, group, t, &premul) && has(me, t, 2 * sum), "times two before");
+    ok = ok && expect(me, ranks, group_all_reduce_now(me, group, t, &premul) && has(me, t, 2 * sum),
+                      "times two before");
     t  = made(me, me->rank, 5, me->rank + 1);
     const struct collective_options to_one = { .op = REDUCE_MAX, .root = 1 };
     ok = ok && expect(me, ranks, work_complete(me, group_reduce(me, group, t, &to_one)) &&
-                                     has(me, t, me->rank == 1 ? n : me->rank + 1), "the root's maximum, the others' own");
+                                     has(me, t, me->rank == 1 ? n : me->rank + 1),
+                                         "the root's maximum, the others' own");
     t  = made(me, me->rank, 5, me->rank + 1);
     return ok && expect(me, ranks, group_broadcast_now(me, group, t, 1) && has(me, t, 2), "what the root has") &&
            expect(me, ranks, group_barrier_now(me, group), "a barrier");
@@ -521,7 +528,8 @@ stepped_refuses_it_in_one_sentence(void **state)
     struct error error;
     struct ranks ranks = { .size = 0, .body = reductions };
     run(&ranks, EXECUTOR_STEPPED, &error);
-    assert_string_equal(error.message, "--backend nccl: GPUs keep their own time, so ranks run by themselves: --executor free only");
+    assert_string_equal(error.message,
+                        "--backend nccl: GPUs keep their own time, so ranks run by themselves: --executor free only");
 }
 
 static bool
@@ -644,8 +652,10 @@ no_records(struct backend_record *out, size_t room, uint64_t *lost)
 static struct nccl_record
 record_of(enum nccl_record_kind kind, uint64_t begin, uint64_t end)
 {
-    return (struct nccl_record){ .kind = kind, .number = 0, .rank = 1, .ranks = 2, .sequence = 4, .function = "AllReduce",
-                                 .algorithm = "RING", .protocol = "LL", .bytes = 800, .channels = 2, .channel = 1, .peer = 0,
+    return (struct nccl_record){ .kind = kind, .number = 0, .rank = 1, .ranks = 2, .sequence = 4,
+                                .function = "AllReduce",
+                                 .algorithm = "RING", .protocol = "LL", .bytes = 800, .channels = 2, .channel = 1,
+                                     .peer = 0,
                                  .step = 3, .is_send = true, .begin = begin, .end = end, .wait_gpu = 2, .wait_peer = 3,
                                  .wait_net = 5 };
 }
@@ -662,7 +672,8 @@ events_main(struct task *me, void *argument)
     struct timeline     *timeline = timeline_new(me, &nothing);
     struct backend_host  host     = timeline_host(timeline);
     struct nccl_events  *events   = nccl_events_new(me, &table, timeline);
-    int number = nccl_events_group(events, &(struct nccl_events_group){ .number = 9, .size = 2, .ranks = ranks, .device = 0 });
+    int number = nccl_events_group(events, &(struct nccl_events_group){ .number = 9, .size = 2, .ranks = ranks,
+                                                                       .device = 0 });
     uint64_t t = host.clock(host.run);
     struct nccl_record records[6] = {
         record_of(NCCL_RECORD_STEP, t + 1000, t + 2000),  record_of(NCCL_RECORD_STEP, t + 1500, t + 2500),
