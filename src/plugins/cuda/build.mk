@@ -97,7 +97,7 @@ $(OUT)/obj/src/plugins/cuda/%.o: src/plugins/cuda/%.c $(OUT)/cuda_flags
 	$(COMPILE_CUDA) -MMD -MP -c -o $@ $<
 $(OUT)/obj/tests/cuda/%.o: tests/cuda/%.c $(OUT)/cuda_flags
 	@mkdir -p $(@D)
-	$(COMPILE_CUDA) -Wno-unused-parameter -MMD -MP -c -o $@ $<
+	$(COMPILE_CUDA) -Itests/cuda -Wno-unused-parameter -MMD -MP -c -o $@ $<
 $(OUT)/obj/tests/cuda/%.o: tests/cuda/%.cc $(OUT)/cuda_flags
 	@mkdir -p $(@D)
 	$(COMPILE_KERNEL) -Itests/cuda -MMD -MP -c -o $@ $<
