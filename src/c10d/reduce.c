@@ -4,7 +4,7 @@
 #include <string.h>
 #include "c10d/local.h"
 #include "c10d/reduce_bodies.h"
-#include "device/storage.h"
+#include "device/real.h"
 #include "tensor/cpu/wide.h"
 
 _Static_assert((int)REDUCE_SUM == (int)TRANSPORT_SUM && (int)REDUCE_PRODUCT == (int)TRANSPORT_PRODUCT &&
@@ -130,7 +130,7 @@ reduce_multiply(int dtype, void *data, size_t bytes, double factor)
 void *
 tensor_elements(const struct tensor *tensor)
 {
-    char *data = tensor->storage->data;
+    char *data = mirror_data(tensor->storage);
     return data == NULL ? NULL : data + (size_t)tensor->offset * dtype_size(tensor->dtype);
 }
 
@@ -146,7 +146,7 @@ tensor_touch(struct task *me, struct tensor *tensor, bool write, const char *wha
 void
 tensor_tell(struct task *me, struct tensor *tensor)
 {
-    struct storage_content content = { (int)tensor->dtype, tensor->dims, tensor->size, tensor_elements(tensor) };
+    struct storage_content content = { (int)tensor->dtype, tensor->dims, tensor->size, tensor_elements(tensor), NULL };
     storage_snapshot(me, tensor->storage, &content);
 }
 

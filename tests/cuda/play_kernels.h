@@ -29,18 +29,19 @@
 #include <stddef.h>
 #include <stdint.h>
 #include "tensor/cpu/kernels.h"
+#include "tensor/cpu/view.h"
 
-struct play; struct storage;
+struct play; struct storage; struct gpu_kernel;
 
 struct play_case { const char *sentence; void (*run)(struct play *p); enum kernel kernel; };
 extern const struct play_case play_elementwise[], play_reduce[], play_rows[], play_pick[], play_products[];
-extern const struct play_case play_faulty[];     /* planted faults: what the player and the emulator have to find */
 
 struct play {
     enum kernel     kernel;          /* of the case that runs */
     uint64_t        random;
     struct storage *storages;        /* memory of the case that runs, the newest first */
     int             wrongs, compared;
+    const struct gpu_kernel *instead; /* of planted faults: rows that run instead of the table's */
     bool            expect_wrong;    /* of planted faults: `compare` counts in `found` and says nothing */
     int             found;
     char            said[400];       /* the last that was found */
@@ -63,8 +64,6 @@ extern const int64_t lengths[LENGTHS];           /* 0 1 3 255 256 257 10007 */
 
 struct cpu_view view_new(struct play *p, enum dtype dtype, enum layout layout, struct sizes sizes);
 struct cpu_view view_row(struct play *p, enum dtype dtype, int64_t length);   /* one dimension, in one piece */
-/* An elementwise kernel's number: a 0-dim view without data; the number is call.constant[i]. */
-struct cpu_view view_constant(enum dtype dtype);
 /* Bytes for pointers of other parameters (struct elements_job, lstm_forward ...). Compared as elements of `dtype`. */
 void           *memory_new(struct play *p, enum dtype dtype, size_t elements);
 /* For call.workspace: garbage before, not compared. The kernel gets as many bytes, or what its family says that it wants. */
@@ -81,7 +80,6 @@ void fill_value(struct cpu_view view, double value);
 void fill_list(struct cpu_view view, const double *values, size_t count);           /* round and round */
 /* The element at a place of the row-major order, to be read or written by hand (dtype_put_fraction, dtype_put_whole). */
 void   *view_at(struct cpu_view view, int64_t i);
-int64_t view_count(struct cpu_view view);
 
 uint64_t play_draw(struct play *p, uint64_t limit);        /* 0 .. limit-1 */
 
@@ -89,6 +87,8 @@ uint64_t play_draw(struct play *p, uint64_t limit);        /* 0 .. limit-1 */
 
 /* compute: float32, float64 or int64, what `dtype` is worked out in; common: dtype. */
 struct cpu_call call_of(int inputs, enum dtype dtype);
+/* in[i] is a number of the host's, stretched over `sizes` (of an elementwise kernel: out's): its view has no data. */
+void constant_set(struct cpu_call *call, int i, enum dtype dtype, double value, struct sizes sizes);
 
 /* `params`: a struct cpu_call, or what kernels.h says of kernels that are no op's. Its pointers are to memory of the case. */
 void compare(struct play *p, enum kernel kernel, const void *params);

@@ -78,7 +78,7 @@ struct fake_range {
 int fake_ranges(enum kernel kernel, const void *params, struct fake_range *ranges);
 
 /* ---- runtime_queue.c ---- */
-enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_WAIT, OP_MARK, OP_HOST };
+enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_WAIT, OP_MARK, OP_HOST, OP_WORK };
 struct op {
     struct op    *next;
     enum op_kind  kind;
@@ -122,7 +122,8 @@ cudaError_t fake_run_until(cudaStream_t stream, const struct op *op);  /* NULL: 
 cudaError_t fake_run_all(int device);                 /* -1: of all */
 void        fake_run_some(void);                      /* as the order allows */
 bool        fake_is_used(const void *memory, size_t bytes, const char **by);     /* by what is queued */
-/* For stand-ins of other libraries: `function` runs when its turn comes in the stream, with devices' memory open. */
+/* For stand-ins of other libraries: `function` runs when its turn comes in the stream, with devices' memory open and the
+ * lock held, so it calls nothing of this. */
 cudaError_t fake_queue_work(cudaStream_t stream, void (*function)(void *context), void *context);
 
 /* ---- runtime_work.c ---- */

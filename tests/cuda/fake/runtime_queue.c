@@ -44,6 +44,7 @@ static uint64_t
 op_time(const struct op *op)
 {
     switch (op->kind) {
+    case OP_WORK:
     case OP_KERNEL: return KERNEL_NS;
     case OP_COPY:
     case OP_SET:    return COPY_NS + op->bytes / BYTES_A_NS;

@@ -47,6 +47,7 @@ fake_run(struct CUstream_st *stream, struct op *op)
     case OP_COPY:   memmove(op->to, op->from, op->bytes); break;
     case OP_SET:    memset(op->to, op->value, op->bytes); break;
     case OP_KERNEL: run_kernel(stream, op); break;
+    case OP_WORK:   op->function(op->context); break;
     case OP_WAIT:
     case OP_MARK:
     case OP_HOST:   break;
@@ -159,6 +160,19 @@ cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
         op->to        = to;
         op->value     = value;
         op->bytes     = bytes;
+        fake_queued(stream);
+    }
+    return fake_leave(error);
+}
+
+cudaError_t
+fake_queue_work(cudaStream_t stream, void (*function)(void *context), void *context)
+{
+    cudaError_t error = fake_enter("another library's call");
+    if (error == cudaSuccess && (error = fake_stream_wrong(stream)) == cudaSuccess) {
+        struct op *op = fake_queue(stream, OP_WORK);
+        op->function  = function;
+        op->context   = context;
         fake_queued(stream);
     }
     return fake_leave(error);
