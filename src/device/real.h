@@ -21,7 +21,7 @@ size_t devices_room(struct sched *sched, int kernel, const void *params);
 /* Two of the run's devices have one memory: the same physical one. Virtual ones all do. */
 bool   devices_share(struct sched *sched, int a, int b);
 /* The real stream behind a stream; NULL: it has none. */
-struct backend_stream *stream_real(struct stream *stream);
+struct backend_stream *stream_backend(struct stream *stream);
 
 /* Makes the mirror; what it holds nobody knows. */
 bool mirror_make(struct task *me, const struct access *access) __attribute__((warn_unused_result));
