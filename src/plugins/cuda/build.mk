@@ -1,13 +1,14 @@
 # cuda.so, and for the tests fake_cuda.so: the same host code with the same kernels, compiled for CPUs, on a runtime of the
 # tests' own (tests/cuda/fake/fake.h). The first needs nvcc, the second CUDA's headers alone. Part of the Makefile.
 #
-#   make SM=90          for GPUs of these architectures ("80 90"); SM=all: all that nvcc knows. Left out: 90, and code of
-#   make NVCC=          no cuda.so                                 75 for all others, which the driver compiles when it loads
+#   make SM="80 90"     code for GPUs of these architectures; SM=all: all that nvcc knows. Left out: for the GPUs that this
+#                       machine has. Others take what stands beside it, for the oldest: the driver compiles it as it loads
+#   make NVCC=          no cuda.so
 #   make cuda-all       each kernel for each architecture, in build/cuda-all, as SM=all does
 #   make CUDA_HOME=/opt/cuda CUDA_HOST_CXX=g++-13
 NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
 CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(realpath $(firstword $(NVCC)))),$(firstword $(wildcard /usr/local/cuda /opt/cuda)))
-SM        ?= 90
+SM        ?= $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep '^[0-9.]*$$')))
 
 # -isystem of the compiler's own folder would hide C++'s headers.
 CUDA_FOLDERS := $(filter-out /usr/include,$(wildcard $(addprefix $(CUDA_HOME)/,include extras/CUPTI/include) \
@@ -24,7 +25,8 @@ CPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.cpu.o)
 
 # What the tests have in the place of the plug-in's own files, which open NVIDIA's libraries.
 FAKE_C    := $(sort $(wildcard tests/cuda/fake/*.c))
-RUNTIME_O := $(call obj,$(filter %/reference.c %/tolerance.c tests/cuda/fake/runtime%,$(FAKE_C))) $(OUT)/obj/tests/cuda/fake/emulate.o
+EMULATE_O := $(call obj,$(addprefix tests/cuda/fake/,reference.c tolerance.c)) $(OUT)/obj/tests/cuda/fake/emulate.o
+RUNTIME_O := $(call obj,$(filter tests/cuda/fake/runtime%,$(FAKE_C))) $(EMULATE_O)
 FAKE_O    := $(call obj,$(FAKE_C)) $(OUT)/obj/tests/cuda/fake/emulate.o
 FAKED_O   := $(filter-out %/nccl_load.o %/cublas.o,$(CUDA_O)) $(FAKE_O) $(CPU_O)
 
@@ -75,10 +77,11 @@ $(OUT)/fake_cuda.so: $(FAKED_O) $(OUT)/libringside.a src/plugins/cuda/symbols.ma
 
 # Each of the players takes what it plays.
 PLAYER_LINK = $(CXX) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS)
+FAULTY_O        := $(OUT)/obj/tests/cuda/play_kernels_faulty.o
+KERNEL_FAMILIES := kernels elementwise reduce rows pick products
 play        = $(call obj,$(addprefix tests/cuda/play_,$(addsuffix .c,$(1))))
-$(OUT)/play_kernels: $(call play,kernels kernels_check kernels_compare kernels_views elementwise reduce rows pick products) \
-                     $(OUT)/obj/tests/cuda/play_kernels_faulty.o $(filter-out %/runtime%,$(RUNTIME_O)) $(CPU_O) \
-                     $(filter %/table.o %/limits.o,$(CUDA_O)) $(filter $(OUT)/obj/src/plugins/cuda/limits_%,$(CUDA_O)) $(OUT)/libringside.a
+$(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) $(CPU_O) \
+                     $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_plugin: $(call play,plugin parts faults process)
 	$(PLAYER_LINK)
@@ -97,7 +100,7 @@ $(OUT)/obj/src/plugins/cuda/%.o: src/plugins/cuda/%.c $(OUT)/cuda_flags
 	$(COMPILE_CUDA) -MMD -MP -c -o $@ $<
 $(OUT)/obj/tests/cuda/%.o: tests/cuda/%.c $(OUT)/cuda_flags
 	@mkdir -p $(@D)
-	$(COMPILE_CUDA) -Wno-unused-parameter -MMD -MP -c -o $@ $<
+	$(COMPILE_CUDA) -Itests/cuda -Wno-unused-parameter -MMD -MP -c -o $@ $<
 $(OUT)/obj/tests/cuda/%.o: tests/cuda/%.cc $(OUT)/cuda_flags
 	@mkdir -p $(@D)
 	$(COMPILE_KERNEL) -Itests/cuda -MMD -MP -c -o $@ $<
@@ -114,4 +117,4 @@ $(OUT)/nvcc_flags: FORCE
 	@mkdir -p $(@D); echo "$(if $(NVCC),$(COMPILE_NVCC))" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-ALL_O += $(CUDA_O) $(GPU_O) $(CPU_O) $(FAKE_O) $(call obj,$(wildcard tests/cuda/*.c)) $(OUT)/obj/tests/cuda/play_kernels_faulty.o
+ALL_O += $(CUDA_O) $(GPU_O) $(CPU_O) $(FAKE_O) $(call obj,$(wildcard tests/cuda/*.c)) $(FAULTY_O)
