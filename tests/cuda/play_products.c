@@ -331,7 +331,7 @@ convolution_of_odd_values(struct play *p)
 static void
 large_convolution(struct play *p)
 {
-    const struct filter many = { 96, 1, 34, 35, 6, 6, 2, 2, 1, 1, 1, 1, 1, 1 };
+    const struct filter many = { 96, 1, 33, 34, 6, 6, 1, 1, 1, 1, 0, 0, 1, 1 };
     play_conv(p, DTYPE_F32, &many, LAYOUT_PLAIN);
 }
 
@@ -339,9 +339,9 @@ large_convolution(struct play *p)
 static void
 weight_too_large_for_parts(struct play *p)
 {
-    const struct filter large = { 3, 1, 1190, 1191, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1 };
+    const struct filter large = { 3, 1, 837, 838, 1, 1, 1, 1, 1, 1, 0, 0, 1, 1 };
     play_conv(p, DTYPE_F32, &large, LAYOUT_PLAIN);
-    const struct filter wide = { 3, 1, 840, 841, 2, 1, 1, 1, 1, 1, 0, 0, 1, 1 };
+    const struct filter wide = { 3, 1, 592, 593, 2, 1, 1, 1, 1, 1, 0, 0, 1, 1 };
     play_conv(p, DTYPE_F64, &wide, LAYOUT_PLAIN);
 }
 
