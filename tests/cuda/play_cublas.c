@@ -457,19 +457,23 @@ struct part {
     void      (*run)(struct rig *rig);
     const char *sentence, *cublas, *tf32;
     bool        fake_only;
+    const char *order;              /* of the fake's queues; NULL: as late as may be */
 };
 static const struct part parts[] = {
-    { "near", part_near, "cuBLAS's products are near the exact ones, however operands lie", "", "0", false },
-    { "exact", part_exact, "exact runs multiply by our own kernels, sums in order of k", "", "0", false },
-    { "not_its", part_not_its, "what cuBLAS cannot take is ours", "", "0", false },
-    { "full", part_full, "float32 is multiplied in full precision", "", "0", false },
-    { "tf32", part_tf32, "RINGSIDE_TF32=1 lets it be TF32", "", "1", true },
-    { "streams", part_streams, "four streams at once give the same bits, again and again", "", "0", false },
-    { "missing", part_missing, "without cuBLAS the probe says so and products are our own", "missing", "0", true },
-    { "broken", part_broken, "a cuBLAS that does not open is told of, and exact runs go on", "broken", "0", true },
-    { "too_new", part_too_new, "a cuBLAS that does not start is told of", "create:1", "0", true },
-    { "no_memory", part_no_memory, "a cuBLAS without memory is told of", "create:3", "0", true },
-    { "failing", part_failing, "a product that fails says how to go on", "gemm:13", "0", true },
+    { "near", part_near, "cuBLAS's products are near the exact ones, however operands lie", "", "0", false, NULL },
+    { "near", part_near, "so they are when work is done at once", "", "0", true, "order=eager" },
+    { "exact", part_exact, "exact runs multiply by our own kernels, sums in order of k", "", "0", false, NULL },
+    { "not_its", part_not_its, "what cuBLAS cannot take is ours", "", "0", false, NULL },
+    { "full", part_full, "float32 is multiplied in full precision", "", "0", false, NULL },
+    { "tf32", part_tf32, "RINGSIDE_TF32=1 lets it be TF32", "", "1", true, NULL },
+    { "streams", part_streams, "four streams at once give the same bits, again and again", "", "0", false, NULL },
+    { "streams", part_streams, "so they do in another order", "", "0", true, "order=seed:1" },
+    { "streams", part_streams, "and in a third", "", "0", true, "order=seed:2" },
+    { "missing", part_missing, "without cuBLAS the probe says so and products are our own", "missing", "0", true, NULL },
+    { "broken", part_broken, "a cuBLAS that does not open is told of, and exact runs go on", "broken", "0", true, NULL },
+    { "too_new", part_too_new, "a cuBLAS that does not start is told of", "create:1", "0", true, NULL },
+    { "no_memory", part_no_memory, "a cuBLAS without memory is told of", "create:3", "0", true, NULL },
+    { "failing", part_failing, "a product that fails says how to go on", "gemm:13", "0", true, NULL },
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -505,6 +509,8 @@ play_once(const char *path, const struct part *part)
     if (child == 0) {
         setenv("RINGSIDE_FAKE_CUBLAS", part->cublas, 1);
         setenv("RINGSIDE_TF32", part->tf32, 1);
+        if (part->order != NULL)
+            setenv("RINGSIDE_FAKE_CUDA", part->order, 1);
         execl("/proc/self/exe", "play_cublas", path, part->name, (char *)NULL);
         _exit(127);
     }
