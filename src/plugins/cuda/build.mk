@@ -19,6 +19,8 @@ HAS_CUDA     := $(shell printf '\043include <cuda_runtime_api.h>\n' | $(CC) $(CU
 CUDA_C  := $(sort $(wildcard src/plugins/cuda/*.c))
 CUDA_CU := $(sort $(wildcard src/plugins/cuda/kernels/*.cu))
 CUDA_O  := $(call obj,$(CUDA_C))
+# Of the engine: what knows nothing of it but views.
+CUDA_ALSO := $(call obj,src/tensor/cpu/view.c)
 GPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.o)
 CPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.cpu.o)
 
@@ -69,8 +71,8 @@ cuda-all: $(GPU_O)
 endif
 
 # nvcc's own code asks for C++'s guards and personality. Never -lcuda: it would not load where there is no driver.
-$(OUT)/cuda.so: $(CUDA_O) $(GPU_O) src/plugins/cuda/symbols.map
-	$(CC) $(LINK_CUDA) -o $@ $(CUDA_O) $(GPU_O) $(CUDA_LIB) -lcudart_static -lstdc++ -ldl -lrt -lpthread -lm
+$(OUT)/cuda.so: $(CUDA_O) $(CUDA_ALSO) $(GPU_O) src/plugins/cuda/symbols.map
+	$(CC) $(LINK_CUDA) -o $@ $(CUDA_O) $(CUDA_ALSO) $(GPU_O) $(CUDA_LIB) -lcudart_static -lstdc++ -ldl -lrt -lpthread -lm
 $(OUT)/fake_cuda.so: $(FAKED_O) $(OUT)/libringside.a src/plugins/cuda/symbols.map
 	$(CXX) $(LINK_CUDA) -o $@ $(FAKED_O) $(OUT)/libringside.a $(PKG_LIBS)
 
