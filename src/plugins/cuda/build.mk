@@ -84,16 +84,17 @@ play        = $(call obj,$(addprefix tests/cuda/play_,$(addsuffix .c,$(1))))
 $(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) $(CPU_O) \
                      $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_plugin: $(call play,plugin parts faults process)
+$(OUT)/play_plugin: $(call play,plugin parts faults process) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_cublas: $(call play,cublas)
+$(OUT)/play_cublas: $(call play,cublas) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_runtime: $(call play,runtime process) $(RUNTIME_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_nccl: $(call obj,$(wildcard tests/cuda/play_nccl*.c)) $(FAKED_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_timeline: $(call obj,$(wildcard tests/cuda/play_timeline*.c) tests/cuda/fake_cupti.c) $(RUNTIME_O) \
-                      $(filter %/timeline.o %/cupti.o %/pairs.o %/ranges.o %/trouble.o %/journal.o,$(CUDA_O)) $(OUT)/libringside.a
+TIMELINE_C := $(addprefix src/plugins/cuda/,timeline.c cupti.c pairs.c ranges.c trouble.c journal.c)
+$(OUT)/play_timeline: $(call obj,$(wildcard tests/cuda/play_timeline*.c) tests/cuda/fake_cupti.c $(TIMELINE_C)) $(RUNTIME_O) \
+                      $(call obj,src/plugins/cuda/table.c) $(CPU_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 
 $(OUT)/obj/src/plugins/cuda/%.o: src/plugins/cuda/%.c $(OUT)/cuda_flags
