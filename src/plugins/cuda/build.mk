@@ -20,6 +20,8 @@ HAS_CUDA     := $(shell printf '\043include <cuda_runtime_api.h>\n' | $(CC) $(CU
 CUDA_C  := $(sort $(wildcard src/plugins/cuda/*.c))
 CUDA_CU := $(sort $(wildcard src/plugins/cuda/kernels/*.cu))
 CUDA_O  := $(call obj,$(CUDA_C))
+# Of the engine: what knows nothing of it but views.
+CUDA_ALSO := $(call obj,src/tensor/cpu/view.c)
 GPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.o)
 CPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.cpu.o)
 
@@ -70,8 +72,8 @@ cuda-all: $(GPU_O)
 endif
 
 # nvcc's own code asks for C++'s guards and personality. Never -lcuda: it would not load where there is no driver.
-$(OUT)/cuda.so: $(CUDA_O) $(GPU_O) src/plugins/cuda/symbols.map
-	$(CC) $(LINK_CUDA) -o $@ $(CUDA_O) $(GPU_O) $(CUDA_LIB) -lcudart_static -lstdc++ -ldl -lrt -lpthread -lm
+$(OUT)/cuda.so: $(CUDA_O) $(CUDA_ALSO) $(GPU_O) src/plugins/cuda/symbols.map
+	$(CC) $(LINK_CUDA) -o $@ $(CUDA_O) $(CUDA_ALSO) $(GPU_O) $(CUDA_LIB) -lcudart_static -lstdc++ -ldl -lrt -lpthread -lm
 $(OUT)/fake_cuda.so: $(FAKED_O) $(OUT)/libringside.a src/plugins/cuda/symbols.map
 	$(CXX) $(LINK_CUDA) -o $@ $(FAKED_O) $(OUT)/libringside.a $(PKG_LIBS)
 
@@ -83,16 +85,17 @@ play        = $(call obj,$(addprefix tests/cuda/play_,$(addsuffix .c,$(1))))
 $(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) $(CPU_O) \
                      $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_plugin: $(call play,plugin parts faults process)
+$(OUT)/play_plugin: $(call play,plugin parts faults process) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_cublas: $(call play,cublas)
+$(OUT)/play_cublas: $(call play,cublas) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_runtime: $(call play,runtime process) $(RUNTIME_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_nccl: $(call obj,$(wildcard tests/cuda/play_nccl*.c)) $(FAKED_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_timeline: $(call obj,$(wildcard tests/cuda/play_timeline*.c) tests/cuda/fake_cupti.c) $(RUNTIME_O) \
-                      $(filter %/timeline.o %/cupti.o %/pairs.o %/ranges.o %/trouble.o %/journal.o,$(CUDA_O)) $(OUT)/libringside.a
+TIMELINE_C := $(addprefix src/plugins/cuda/,timeline.c cupti.c pairs.c ranges.c trouble.c journal.c)
+$(OUT)/play_timeline: $(call obj,$(wildcard tests/cuda/play_timeline*.c) tests/cuda/fake_cupti.c $(TIMELINE_C)) $(RUNTIME_O) \
+                      $(call obj,src/plugins/cuda/table.c) $(CPU_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 
 $(OUT)/obj/src/plugins/cuda/%.o: src/plugins/cuda/%.c $(OUT)/cuda_flags
