@@ -225,7 +225,7 @@ fake_is_used(const void *memory, size_t bytes, const char **by)
 {
     for (struct CUstream_st *stream = queues.first; stream != NULL; stream = stream->next)
         for (const struct op *op = stream->head; op != NULL; op = op->next)
-            if (fake_op_uses(op, memory, bytes, by))
+            if (fake_op_uses(op, fake_reach(memory), bytes, by))
                 return true;
     return false;
 }

@@ -21,6 +21,14 @@ run_illegal(const struct op *op)
 }
 
 static void
+run_work(const struct op *op)
+{
+    fake_open();
+    op->function(op->context);
+    fake_close();
+}
+
+static void
 run_kernel(struct CUstream_st *stream, const struct op *op)
 {
     char why[400] = "";
@@ -42,17 +50,15 @@ fake_run(struct CUstream_st *stream, struct op *op)
 {
     if (op->kind != OP_KERNEL)
         fake_check_end(stream);
-    fake_open();
     switch (op->kind) {
     case OP_COPY:   memmove(op->to, op->from, op->bytes); break;
     case OP_SET:    memset(op->to, op->value, op->bytes); break;
     case OP_KERNEL: run_kernel(stream, op); break;
-    case OP_WORK:   op->function(op->context); break;
+    case OP_WORK:   run_work(op); break;
     case OP_WAIT:
     case OP_MARK:
     case OP_HOST:   break;
     }
-    fake_close();
 }
 
 static bool
@@ -103,8 +109,8 @@ copy_queue(const struct op *copy, cudaStream_t stream)
 {
     bool       waits = fake_place(copy->to, copy->bytes) == PLACE_PAGEABLE || fake_place(copy->from, copy->bytes) == PLACE_PAGEABLE;
     struct op *op    = fake_queue(stream, OP_COPY);
-    op->to           = copy->to;
-    op->from         = copy->from;
+    op->to           = fake_reach(copy->to);
+    op->from         = fake_reach(copy->from);
     op->bytes        = copy->bytes;
     if (waits)
         return fake_run_until(stream, NULL);
@@ -157,7 +163,7 @@ cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
         error = side_wrong("that is set", to, bytes, fake_current());
     if (error == cudaSuccess && bytes > 0) {
         struct op *op = fake_queue(stream, OP_SET);
-        op->to        = to;
+        op->to        = fake_reach(to);
         op->value     = value;
         op->bytes     = bytes;
         fake_queued(stream);
@@ -256,6 +262,7 @@ launch(const struct gpu_kernel *row, dim3 grid, void **arguments, cudaStream_t s
     if (op->params == NULL)
         abort();
     memcpy(op->params, arguments[0], row->params);
+    fake_reach_params(row->kernel, op->params);
     fake_queued(stream);
     return cudaSuccess;
 }
