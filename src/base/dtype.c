@@ -11,18 +11,17 @@
 static const struct dtype_row {
     const char *name, *title, *alias, *c_type;
     int         rank;      /* of two types the higher one is that of the result */
-    enum dtype  wide;
     double      most;      /* the largest number */
 } dtype_table[DTYPE_COUNT] = {
-    [DTYPE_F32]  = { "float32", "Float", "float", "float", 7, DTYPE_F32, 0x1.fffffep127 },
-    [DTYPE_F64]  = { "float64", "Double", "double", "double", 8, DTYPE_F64, 0x1.fffffffffffffp1023 },
-    [DTYPE_I64]  = { "int64", "Long", "long", "int64_t", 4, DTYPE_I64, 0x1p63 },
-    [DTYPE_BOOL] = { "bool", "Bool", "bool", "bool", 0, DTYPE_I64, 1 },
-    [DTYPE_I32]  = { "int32", "Int", "int", "int", 3, DTYPE_I64, 0x1.fffffffcp30 },
-    [DTYPE_U8]   = { "uint8", "Byte", "byte", "uint8_t", 1, DTYPE_I64, 255 },
-    [DTYPE_F16]  = { "float16", "Half", "half", "c10::Half", 5, DTYPE_F32, 65504 },
-    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", "c10::BFloat16", 6, DTYPE_F32, 0x1.fep127 },
-    [DTYPE_I8]   = { "int8", "Char", "char", "int8_t", 2, DTYPE_I64, 127 },
+    [DTYPE_F32]  = { "float32", "Float", "float", "float", 7, 0x1.fffffep127 },
+    [DTYPE_F64]  = { "float64", "Double", "double", "double", 8, 0x1.fffffffffffffp1023 },
+    [DTYPE_I64]  = { "int64", "Long", "long", "int64_t", 4, 0x1p63 },
+    [DTYPE_BOOL] = { "bool", "Bool", "bool", "bool", 0, 1 },
+    [DTYPE_I32]  = { "int32", "Int", "int", "int", 3, 0x1.fffffffcp30 },
+    [DTYPE_U8]   = { "uint8", "Byte", "byte", "uint8_t", 1, 255 },
+    [DTYPE_F16]  = { "float16", "Half", "half", "c10::Half", 5, 65504 },
+    [DTYPE_BF16] = { "bfloat16", "BFloat16", "bfloat16", "c10::BFloat16", 6, 0x1.fep127 },
+    [DTYPE_I8]   = { "int8", "Char", "char", "int8_t", 2, 127 },
 };
 
 const char *
@@ -53,12 +52,6 @@ dtype_parse(const char *name, enum dtype *out)
         }
     }
     return false;
-}
-
-enum dtype
-dtype_wide(enum dtype dtype)
-{
-    return dtype_table[dtype].wide;
 }
 
 /* Neither of the two halves holds the other, nor does either of the two types of a byte. */

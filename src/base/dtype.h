@@ -5,29 +5,36 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/both.h"
 
 enum dtype { DTYPE_F32, DTYPE_F64, DTYPE_I64, DTYPE_BOOL, DTYPE_I32, DTYPE_U8, DTYPE_F16, DTYPE_BF16, DTYPE_I8,
              DTYPE_COUNT };
 
 /* Bytes of one element. */
-static inline size_t
+BOTH size_t
 dtype_size(enum dtype dtype)
 {
     static const uint8_t sizes[DTYPE_COUNT] = { 4, 8, 8, 1, 4, 1, 2, 2, 1 }; /* in the order of enum dtype */
     return sizes[dtype];
 }
 
-static inline bool
+BOTH bool
 dtype_is_float(enum dtype dtype)
 {
     return dtype == DTYPE_F32 || dtype == DTYPE_F64 || dtype == DTYPE_F16 || dtype == DTYPE_BF16;
+}
+
+/* What its kernels calculate in: float32, float64 or int64. */
+BOTH enum dtype
+dtype_wide(enum dtype dtype)
+{
+    return dtype == DTYPE_F64 ? DTYPE_F64 : dtype_is_float(dtype) ? DTYPE_F32 : DTYPE_I64;
 }
 
 const char *dtype_name(enum dtype dtype);              /* "float32", "float64", "int64", "bool", ... */
 const char *dtype_title(enum dtype dtype);             /* in PyTorch's messages: "Float", "Double", "Long", "Bool", ... */
 const char *dtype_c_type(enum dtype dtype);            /* in those about numbers: "float", "int64_t", "at::Half" */
 bool        dtype_parse(const char *name, enum dtype *out); /* false: no such type; "half", "long" and so on are known */
-enum dtype  dtype_wide(enum dtype dtype);              /* what its kernels calculate in: float32, float64 or int64 */
 enum dtype  dtype_promote(enum dtype a, enum dtype b); /* what both are calculated in; uint8 and int8: in int32,
                                   where PyTorch has int16 */
 enum dtype  dtype_over(enum dtype higher, enum dtype lower); /* operands of lower rank (0-dim, numbers) decide only by

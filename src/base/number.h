@@ -6,8 +6,9 @@
 #include <limits.h>
 #include <stdint.h>
 #include <string.h>
+#include "base/both.h"
 
-static inline uint32_t
+BOTH uint32_t
 bits_of_float(float value)
 {
     uint32_t bits;
@@ -15,7 +16,7 @@ bits_of_float(float value)
     return bits;
 }
 
-static inline float
+BOTH float
 float_of_bits(uint32_t bits)
 {
     float value;
@@ -23,7 +24,7 @@ float_of_bits(uint32_t bits)
     return value;
 }
 
-static inline float
+BOTH float
 float_of_half(uint16_t half)
 {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, digits = half & 0x3ff;
@@ -32,7 +33,7 @@ float_of_half(uint16_t half)
     return float_of_bits(sign | (exponent == 31 ? 0x7f800000 : (exponent + 112) << 23) | digits << 13);
 }
 
-static inline uint16_t
+BOTH uint16_t
 half_of_float(float value)
 {
     uint32_t bits = bits_of_float(value), sign = bits >> 16 & 0x8000, size = bits & 0x7fffffff;
@@ -45,33 +46,33 @@ half_of_float(float value)
     return (uint16_t)(sign | ((size - (112u << 23) + 0xfff + (size >> 13 & 1)) >> 13));
 }
 
-static inline float
+BOTH float
 float_of_bfloat(uint16_t bfloat)
 {
     return float_of_bits((uint32_t)bfloat << 16);
 }
 
-static inline uint16_t
+BOTH uint16_t
 bfloat_of_float(float value)
 {
     uint32_t bits = bits_of_float(value);
     return value != value ? 0x7fc0 : (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static inline int64_t
+BOTH int64_t
 int64_of_double(double value)
 {
     return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : INT64_MIN;
 }
 
-static inline int32_t
+BOTH int32_t
 int32_of_double(double value)
 {
     return value > -0x1p31 - 1 && value < 0x1p31 ? (int32_t)value : INT32_MIN;
 }
 
 /* The nearest int: of a dimension that does not fit one that no tensor has. */
-static inline int
+BOTH int
 int_of_int64(int64_t value)
 {
     return value < INT_MIN ? INT_MIN : value > INT_MAX ? INT_MAX : (int)value;

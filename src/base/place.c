@@ -1,4 +1,4 @@
-/* Interface: program_folder, course_folder. */
+/* Interface: program_folder, plugin_file, course_folder. */
 #include "base/place.h"
 
 #include <limits.h>
@@ -34,6 +34,21 @@ program_folder(char *out, size_t size)
     *strrchr(file, '/') = '\0';
     int written = snprintf(out, size, "%s", file[0] != '\0' ? file : "/");
     return written > 0 && (size_t)written < size;
+}
+
+bool
+plugin_file(const char *name, char *out, size_t size)
+{
+    static const char *const places[] = { "", "../lib/ringside/" };
+    char program[PATH_MAX];
+    if (!program_folder(program, sizeof program))
+        return false;
+    for (size_t i = 0; i < countof(places); i++) {
+        int written = snprintf(out, size, "%s/%s%s.so", program, places[i], name);
+        if (written > 0 && (size_t)written < size && access(out, F_OK) == 0)
+            return true;
+    }
+    return false;
 }
 
 /* As short as people write it: from the current folder on, if it lies below. */

@@ -7,6 +7,8 @@
 
 /* The folder of the program's file, links followed. false: the system does not tell. */
 bool program_folder(char *out, size_t size);
+/* A plug-in's file, NAME.so: beside the program, or where `make install` lays them. false: there is none. */
+bool plugin_file(const char *name, char *out, size_t size);
 /* The folder of the lessons that came with the program: as `make install` lays them, else those of the source tree in
  * which it was built, else ./lessons. Relative if it lies below the current folder. false: there is none. */
 bool course_folder(char *out, size_t size);

@@ -3,12 +3,13 @@
 #define BASE_SHAPE_H
 #include <stdbool.h>
 #include <stdint.h>
+#include "base/both.h"
 
 #define TENSOR_DIMS 8
 
 /* The strides of elements that lie in one piece, the last dimension's beside each other. A dimension without elements
  * counts as one of size 1, as in PyTorch. */
-static inline void
+BOTH void
 row_major_strides(int dims, const int64_t *sizes, int64_t *strides)
 {
     int64_t step = 1;
@@ -19,7 +20,7 @@ row_major_strides(int dims, const int64_t *sizes, int64_t *strides)
 }
 
 /* Dimensions of size 1 may have any stride; no elements lie in one piece. */
-static inline bool
+BOTH bool
 is_row_major(int dims, const int64_t *sizes, const int64_t *strides)
 {
     int64_t step = 1;
@@ -33,7 +34,7 @@ is_row_major(int dims, const int64_t *sizes, const int64_t *strides)
     return lies;
 }
 
-static inline bool
+BOTH bool
 sizes_equal(int dims, const int64_t *a, const int64_t *b)
 {
     for (int i = 0; i < dims; i++)

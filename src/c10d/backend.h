@@ -91,10 +91,12 @@ struct group_meeting {
     const struct communicator *communicator; /* for communicator_is_lost */
 };
 
-enum { GROUP_BACKEND_ABI = 5 };
+enum { GROUP_BACKEND_ABI = 6 };
 
 struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
+    bool        on_devices;              /* it moves elements of devices itself, in their streams (nccl); else it finds
+                                            them in the host's memory, or in mirrors of it (mirrored.c) */
     const char *name;                    /* "local": as init_process_group and --backend spell it */
 
     /* What the ranks of a world share, called transport from here on. On the spawner's task, before its first rank

@@ -78,7 +78,7 @@ hop_tell_numbers(struct task *me, const struct collective *call, const struct ho
         return;
     int64_t most = channel->local->size > WORLD_WITH_NUMBERS ? NUMBERS_IN_LARGE_WORLDS : NUMBERS;
     int64_t told = count < most ? count : most, sum = numbers_checksum(dtype, hop->send.data, (size_t)count);
-    struct storage_content content = { (int)dtype, 1, &told, hop->send.data };
+    struct storage_content content = { (int)dtype, 1, &told, hop->send.data, NULL };
     int64_t snapshot = (int64_t)elements_snapshot(me, &content);
     POINT(me, comm_numbers, hop->send.first, count, sum, snapshot);
 }

@@ -106,6 +106,13 @@ int  communicator_rank_of(const struct communicator *communicator, int global); 
 int  communicator_lost_rank(const struct communicator *communicator, int64_t sequence);
 void communicator_free(struct task *me, struct communicator *communicator);
 
+/* ---- mirrored.c ---- */
+bool mirrored_run(struct task *me, const struct collective *call,
+                  bool (*run)(struct task *me, const struct collective *call));
+bool mirrored_post(struct task *me, const struct post *post);
+bool mirrored_send(struct task *me, const struct post *post);       /* waits for its event; of a recv: true */
+bool mirrored_received(struct task *me, const struct post *post);   /* the message has; of a send: true */
+
 /* ---- the world ---- */
 
 /* What the others know of a rank without asking: whether it is over. */

@@ -73,7 +73,7 @@ p2p_post(struct task *me, struct process_group *group, const struct p2p *p2p, st
     describe_wait(group, post);
     if (post->tag >= 0)
         post->recorded = recorder_post(me, group, post);
-    return group->world->backend->post(me, post);
+    return mirrored_post(me, post) && group->world->backend->post(me, post);
 }
 
 static bool
@@ -83,7 +83,8 @@ p2p_run(struct task *me, struct process_group *group, struct post *post)
     if (post->is_send)
         stage_depart(me, post->flow);
     recorder_reach(group, post->recorded, FLIGHT_STARTED, sched_now(me));
-    bool done = post->is_send ? backend->send(me, post) : backend->recv(me, post);
+    bool done = mirrored_send(me, post) && (post->is_send ? backend->send : backend->recv)(me, post) &&
+                mirrored_received(me, post);
     if (done)
         recorder_reach(group, post->recorded, FLIGHT_COMPLETED, sched_now(me));
     return done;

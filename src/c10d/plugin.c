@@ -5,7 +5,6 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 #include "base/place.h"
 #include "base/vec.h"
 
@@ -35,21 +34,6 @@ kind_of(const char *name)
         if (strcmp(kind_table[i].name, name) == 0)
             return &kind_table[i];
     return NULL;
-}
-
-static bool
-find_file(const char *name, char *out, size_t size)
-{
-    static const char *const places[] = { "", "../lib/ringside/" };
-    char program[PATH_MAX];
-    if (!program_folder(program, sizeof program))
-        return false;
-    for (size_t i = 0; i < countof(places); i++) {
-        int written = snprintf(out, size, "%s/%s%s.so", program, places[i], name);
-        if (written > 0 && (size_t)written < size && access(out, F_OK) == 0)
-            return true;
-    }
-    return false;
 }
 
 /* The loader's own words for a library that is not there begin with its name. */
@@ -85,7 +69,7 @@ plugin_open(const char *name, struct transport_why *why)
         snprintf(why->text, sizeof why->text, "no back-end has this name");
         return NULL;
     }
-    if (!find_file(name, file, sizeof file)) {
+    if (!plugin_file(name, file, sizeof file)) {
         snprintf(why->text, sizeof why->text, "not built: install %s, then run make", kind->to_build);
         return NULL;
     }

@@ -3,8 +3,13 @@
  * PyTorch does the same in gloo's and NCCL's kernels. */
 #include <string.h>
 #include "c10d/local.h"
-#include "device/storage.h"
+#include "c10d/reduce_bodies.h"
+#include "device/real.h"
 #include "tensor/cpu/wide.h"
+
+_Static_assert((int)REDUCE_SUM == (int)TRANSPORT_SUM && (int)REDUCE_PRODUCT == (int)TRANSPORT_PRODUCT &&
+               (int)REDUCE_MIN == (int)TRANSPORT_MIN && (int)REDUCE_MAX == (int)TRANSPORT_MAX &&
+               (int)REDUCE_BAND == (int)TRANSPORT_BAND && (int)REDUCE_BXOR == (int)TRANSPORT_BXOR, "one numbering");
 
 /* ---- fractions: where neither is less, as of what is no number, minimum and maximum keep ours, as Gloo's ---- */
 
@@ -42,17 +47,6 @@ reduce_f64(enum reduce_op op, double *restrict into, const double *restrict from
             into[i] += from[i];
 }
 
-static double
-reduced_fraction(enum reduce_op op, double x, double y)
-{
-    switch (op) {
-    case REDUCE_PRODUCT: return x * y;
-    case REDUCE_MIN:     return y < x ? y : x;
-    case REDUCE_MAX:     return y > x ? y : x;
-    default:             return x + y;
-    }
-}
-
 /* Half precision: calculated in double, where sum and product of two are exact or nearly so, and rounded each time. */
 static void
 reduce_half(enum dtype dtype, enum reduce_op op, char *into, const char *from, size_t count)
@@ -63,20 +57,6 @@ reduce_half(enum dtype dtype, enum reduce_op op, char *into, const char *from, s
 }
 
 /* ---- integers: they wrap, as everywhere, and so are calculated unsigned ---- */
-
-static int64_t
-reduced_whole(enum reduce_op op, int64_t x, int64_t y)
-{
-    switch (op) {
-    case REDUCE_PRODUCT: return (int64_t)((uint64_t)x * (uint64_t)y);
-    case REDUCE_MIN:     return y < x ? y : x;
-    case REDUCE_MAX:     return y > x ? y : x;
-    case REDUCE_BAND:    return x & y;
-    case REDUCE_BOR:     return x | y;
-    case REDUCE_BXOR:    return x ^ y;
-    default:             return (int64_t)((uint64_t)x + (uint64_t)y);
-    }
-}
 
 static void
 reduce_i64(enum reduce_op op, int64_t *restrict into, const int64_t *restrict from, size_t count)
@@ -89,26 +69,13 @@ reduce_i64(enum reduce_op op, int64_t *restrict into, const int64_t *restrict fr
             into[i] = reduced_whole(op, into[i], from[i]);
 }
 
-/* Of truth values a sum is "or", a product "and"; so are maximum and minimum. */
-static enum reduce_op
-op_of_truth(enum reduce_op op)
-{
-    switch (op) {
-    case REDUCE_SUM:
-    case REDUCE_MAX:     return REDUCE_BOR;
-    case REDUCE_PRODUCT:
-    case REDUCE_MIN:     return REDUCE_BAND;
-    default:             return op;
-    }
-}
-
 /* Shorter ones are cut to size each time. */
 static void
 reduce_whole(enum dtype dtype, enum reduce_op op, char *into, const char *from, size_t count)
 {
     size_t element = dtype_size(dtype);
     if (dtype == DTYPE_BOOL)
-        op = op_of_truth(op);
+        op = (enum reduce_op)op_of_truth(op);
     for (size_t i = 0; i < count; i++, into += element, from += element)
         dtype_put_whole(dtype, into, reduced_whole(op, dtype_whole(dtype, into), dtype_whole(dtype, from)));
 }
@@ -163,7 +130,7 @@ reduce_multiply(int dtype, void *data, size_t bytes, double factor)
 void *
 tensor_elements(const struct tensor *tensor)
 {
-    char *data = tensor->storage->data;
+    char *data = mirror_data(tensor->storage);
     return data == NULL ? NULL : data + (size_t)tensor->offset * dtype_size(tensor->dtype);
 }
 
@@ -179,7 +146,7 @@ tensor_touch(struct task *me, struct tensor *tensor, bool write, const char *wha
 void
 tensor_tell(struct task *me, struct tensor *tensor)
 {
-    struct storage_content content = { (int)tensor->dtype, tensor->dims, tensor->size, tensor_elements(tensor) };
+    struct storage_content content = { (int)tensor->dtype, tensor->dims, tensor->size, tensor_elements(tensor), NULL };
     storage_snapshot(me, tensor->storage, &content);
 }
 

@@ -45,7 +45,7 @@ gather(struct task *me, const struct collective *call, struct tensor *mine, cons
     part.outputs   = into->parts;
     part.bytes     = tensor_bytes(mine);
     part.elements  = tensor_count(mine);
-    return call->work->group->world->backend->all_gather(me, &part);
+    return mirrored_run(me, &part, call->work->group->world->backend->all_gather);
 }
 
 /* How many pairs each rank has, in an array of me's scope. NULL: failed. */

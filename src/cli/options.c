@@ -12,6 +12,7 @@
 #include <unistd.h>
 #include "base/vec.h"
 #include "cli/job_start.h"
+#include "device/load.h"
 #include "cli/message.h"
 #include "hw/presets.h"
 
@@ -82,7 +83,8 @@ static const struct option option_table[] = {
       "stop at the first event that makes the ranks' replicas of a model differ" },
     { "teacher", "", OPTION_FLAG, BOTH, FIELD(teacher), "show the lesson's notes for teachers" },
     { "hardware", "PRESET", OPTION_TEXT, ALL, FIELD(hardware), "price work as on this, whatever the lesson says" },
-    { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device), "cpu: devices are virtual" },
+    { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device),
+      "cpu: devices are virtual; cuda: they are GPUs, several of them on one where there are fewer" },
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend),
       "local: ranks are tasks of this process; gloo, mpi: each is a process" },
     { "world", "N", OPTION_RANKS, ALL, FIELD(world), "ranks of a spawn that does not say how many" },
@@ -289,6 +291,22 @@ policy_is_known(enum option_scope scope, const char *policy)
     return scope != OPTION_EXPLORE && (strpbrk(policy, "./") != NULL || access(policy, F_OK) == 0);
 }
 
+/* Asked before anything runs: a lesson's first words are no place to learn that there is no GPU. */
+static bool
+device_is_here(const char *command, const char *kind)
+{
+    struct backend_why           why;
+    struct backend_probe         probe;
+    const struct device_backend *backend = device_backend_open(kind, &why);
+    if (backend != NULL)
+        backend->probe(&probe);
+    if (backend != NULL && probe.count > 0)
+        return true;
+    message(STATUS_USAGE, "%s: --device %s: %s; 'ringside devices' says more", command, kind,
+            backend != NULL ? probe.why : why.text);
+    return false;
+}
+
 /* What does not go together, or was not built. */
 static int
 refuse_combination(const char *command, enum option_scope scope, const struct run_options *o)
@@ -313,9 +331,8 @@ refuse_combination(const char *command, enum option_scope scope, const struct ru
     if (o->check_races && o->executor == EXECUTOR_FREE)
         return message(STATUS_USAGE, "%s: --check-races needs the stepped executor; a missing work:wait() is told in "
                        "free without it", command);
-    if (o->device != NULL && strcmp(o->device, "cpu") != 0)
-        return message(STATUS_USAGE, "%s: built without --device %s, there is cpu; 'ringside devices' says what is "
-                       "missing", command, o->device);
+    if (o->device != NULL && !device_is_here(command, o->device))
+        return STATUS_USAGE;
     if (o->hardware != NULL && preset_find(o->hardware) == NULL) {
         const char *meant = nearest(o->hardware, preset_at(0), preset_count(), sizeof(struct preset));
         return message(STATUS_USAGE, "%s: unknown hardware '%s'%s%s%s", command, o->hardware,

@@ -26,6 +26,7 @@
 #include "cli/trial.h"
 #include "cli/watch.h"
 #include "device/device.h"
+#include "device/load.h"
 #include "hw/cost.h"
 #include "lua/lesson.h"
 #include "lua/script.h"
@@ -338,12 +339,20 @@ leave_job(struct task *me, struct lesson_run *run, bool ok)
 }
 
 static bool
+use_devices(struct task *me, const struct run_options *o)
+{
+    struct backend_why           why;
+    const struct device_backend *backend = device_backend_open(o->device != NULL ? o->device : "cpu", &why);
+    return backend != NULL ? devices_use(me, backend) : failed(me, E_DEVICE, "--device %s: %s", o->device, why.text);
+}
+
+static bool
 run_script(struct task *me, struct lesson_run *run)
 {
     const struct run_options *o = run->options;
     struct script_options     options = { .trusted = o->trust, .seed = o->seed, .out = stdout, .variant = o->variant,
                                           .arg_count = o->arg_count, .args = o->args };
-    if (!devices_ready(me, 0) || !seed_generator(me, o))
+    if (!use_devices(me, o) || !devices_ready(me, 0) || !seed_generator(me, o))
         return false;
     struct script *script = script_new(me, &options);
     if (script == NULL)

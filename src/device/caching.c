@@ -1,7 +1,7 @@
 /* The caching allocator of a device; its rules stand in caching.h.
  *
  * A virtual device's segment is address space that costs nothing until it is touched. So the run's account is charged
- * only as far into a segment as blocks ever reached.
+ * only as far into a segment as blocks ever reached; of a real device's, which is not the host's memory, for nothing.
  *
  * Interface in order of use: cache_new, cache_take, cache_record, cache_give, cache_release, cache_free; cache_stats,
  * cache_look. In PyTorch: c10/cuda/CUDACachingAllocator.cpp. */
@@ -10,7 +10,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include "base/vec.h"
 #include "device/poison.h"
 #include "device/tree.h"
@@ -34,6 +33,7 @@ struct cache {
     struct sched       *sched;
     pthread_mutex_t     mutex;              /* not taken while one thread runs all tasks */
     uint64_t            limit;
+    const struct cache_source *source;
     struct cache_block *free[CACHE_POOLS];  /* trees */
     struct cache_block *waiting;            /* given, not yet free; by `right` */
     struct cache_block *spare;              /* structs without memory; by `right` */
@@ -87,6 +87,13 @@ changes(struct cache *cache, enum cache_stat stat, enum cache_pool pool, int64_t
 
 /* ---- the cache ---- */
 
+/* Host memory alone can be closed to who holds no block of it. */
+static bool
+can_poison(const struct cache *cache)
+{
+    return cache->source == &cache_system;
+}
+
 static void
 cache_lock(struct cache *cache)
 {
@@ -102,13 +109,14 @@ cache_unlock(struct cache *cache)
 }
 
 struct cache *
-cache_new(struct sched *sched, uint64_t limit)
+cache_new(struct sched *sched, uint64_t limit, const struct cache_source *source)
 {
     struct cache *cache = calloc(1, sizeof *cache);
     if (cache == NULL)
         return NULL;
     cache->sched = sched;
     cache->limit = limit;
+    cache->source = source != NULL ? source : &cache_system;
     cache->next_address = (uint64_t)1 << 32;
     if (pthread_mutex_init(&cache->mutex, NULL) == 0)
         return cache;
@@ -191,7 +199,7 @@ static bool
 segment_reaches(struct cache *cache, struct segment *segment, size_t end)
 {
     size_t reach = (end + REACH_STEP - 1) / REACH_STEP * REACH_STEP;
-    if (reach <= segment->reach)
+    if (reach <= segment->reach || !cache->source->counted)
         return true;
     if (!account_take(cache->sched, reach - segment->reach))
         return false;
@@ -207,25 +215,13 @@ segment_map(struct cache *cache, size_t bytes, size_t reach)
         return NULL;
     segment->bytes = bytes;
     if (segment_reaches(cache, segment, reach)) {
-        segment->base = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        if (segment->base != MAP_FAILED)
+        segment->base = cache->source->take(cache->source->owner, bytes);
+        if (segment->base != NULL)
             return segment;
     }
     account_give(cache->sched, segment->reach + sizeof *segment);
     free(segment);
     return NULL;
-}
-
-/* Small blocks in pages of 2 MiB would touch far more than they reach. */
-static void
-segment_use_small_pages(const struct segment *segment)
-{
-#ifdef MADV_NOHUGEPAGE
-    if (segment->bytes <= LARGE_SEGMENT)
-        (void)madvise(segment->base, segment->bytes, MADV_NOHUGEPAGE);
-#else
-    (void)segment;
-#endif
 }
 
 /* One free block, in no tree yet. */
@@ -235,7 +231,6 @@ segment_new(struct cache *cache, const struct cache_request *request, size_t rou
     struct segment *segment = segment_map(cache, segment_size(rounded), rounded);
     if (segment == NULL)
         return NULL;
-    segment_use_small_pages(segment);
     segment->number  = ++cache->segments;
     segment->address = cache->next_address;
     segment->stream  = request->stream;
@@ -248,7 +243,8 @@ segment_new(struct cache *cache, const struct cache_request *request, size_t rou
     *block = (struct cache_block){ .segment = segment, .bytes = segment->bytes };
     segment->first = block;
     __atomic_store_n(&cache->untold, true, __ATOMIC_RELAXED);
-    poison_memory(segment->base, segment->bytes);
+    if (can_poison(cache))
+        poison_memory(segment->base, segment->bytes);
     grows(cache, STAT_SEGMENT, segment->pool, 1);
     grows(cache, STAT_RESERVED_BYTES, segment->pool, segment->bytes);
     return block;
@@ -261,8 +257,9 @@ segment_free(struct cache *cache, struct segment *segment)
     *(segment->before != NULL ? &segment->before->after : &cache->first) = segment->after;
     *(segment->after != NULL ? &segment->after->before : &cache->last)   = segment->before;
     block_struct_back(cache, segment->first);
-    unpoison_memory(segment->base, segment->bytes);
-    munmap(segment->base, segment->bytes);
+    if (can_poison(cache))
+        unpoison_memory(segment->base, segment->bytes);
+    cache->source->give(cache->source->owner, segment->base, segment->bytes);
     __atomic_store_n(&cache->untold, true, __ATOMIC_RELAXED);
     shrinks(cache, STAT_SEGMENT, segment->pool, 1);
     shrinks(cache, STAT_RESERVED_BYTES, segment->pool, segment->bytes);
@@ -346,7 +343,8 @@ block_hold(struct cache *cache, struct cache_block *block, const struct cache_re
     block->state     = BLOCK_HELD;
     block->requested = request->bytes;
     block->holder    = request->holder;
-    unpoison_memory(block_data(block), request->bytes);
+    if (can_poison(cache))
+        unpoison_memory(block_data(block), request->bytes);
     grows(cache, STAT_ALLOCATION, pool, 1);
     grows(cache, STAT_ALLOCATED_BYTES, pool, block->bytes);
     grows(cache, STAT_ACTIVE, pool, 1);
@@ -516,7 +514,7 @@ cache_give(struct cache *cache, struct cache_block *block, bool used)
     assert(block->state == BLOCK_HELD);
     shrinks(cache, STAT_ALLOCATION, block->segment->pool, 1);
     shrinks(cache, STAT_ALLOCATED_BYTES, block->segment->pool, block->bytes);
-    if (!used)
+    if (!used && can_poison(cache))
         poison_memory(block_data(block), block->bytes);
     for (struct recorded *recorded = block->recorded; recorded != NULL; recorded = recorded->next)
         recorded->sequence = __atomic_load_n(&recorded->stream->launched, __ATOMIC_ACQUIRE);

@@ -18,6 +18,16 @@
 
 struct sched; struct cache; struct cache_block;
 
+/* Where segments come from; outlives the cache. NULL in its place: cache_system, whose pages cost nothing until they are
+ * touched (virtual.c). `counted`: they are the host's memory, and charged to the run's account as far as blocks reach. */
+struct cache_source {
+    void *(*take)(void *owner, size_t bytes);   /* NULL: it has no more */
+    void  (*give)(void *owner, void *segment, size_t bytes);
+    void   *owner;
+    bool    counted;
+};
+extern const struct cache_source cache_system;
+
 /* How far a stream is: entries that were launched and that are done. */
 struct stream_progress { uint64_t launched, done; };
 
@@ -26,7 +36,7 @@ enum cache_pool { CACHE_SMALL, CACHE_LARGE, CACHE_POOLS };
 /* Who took a block, for those who ask where the memory has gone. */
 struct cache_holder { uint32_t storage, line; uint16_t stage; char module[26]; };
 
-struct cache *cache_new(struct sched *sched, uint64_t limit);  /* NULL: no memory */
+struct cache *cache_new(struct sched *sched, uint64_t limit, const struct cache_source *source); /* NULL: no memory */
 void          cache_free(struct cache *cache);
 void          cache_set_limit(struct cache *cache, uint64_t limit);
 uint64_t      cache_limit(struct cache *cache);

@@ -21,14 +21,14 @@ total_of(struct sched *sched)
 }
 
 struct device *
-device_new(struct sched *sched, int index)
+device_new(struct sched *sched, int index, const struct cache_source *source)
 {
     struct device *device = calloc(1, sizeof *device);
     if (device == NULL)
         return NULL;
     device->index = index;
     device->total = total_of(sched);
-    device->cache = index == DEVICE_CPU ? NULL : cache_new(sched, device->total);
+    device->cache = index == DEVICE_CPU ? NULL : cache_new(sched, device->total, source);
     if ((index == DEVICE_CPU || device->cache != NULL) && pool_init(&device->pool, sched))
         return device;
     cache_free(device->cache);
@@ -54,7 +54,7 @@ devices_new(struct task *me)
     if (devices == NULL)
         return failed_null(me, E_MEMORY, "out of memory for the devices");
     devices->sched = me->sched;
-    devices->host  = device_new(me->sched, DEVICE_CPU);
+    devices->host  = device_new(me->sched, DEVICE_CPU, NULL);
     if (devices->host == NULL || pthread_mutex_init(&devices->mutex, NULL) != 0) {
         device_free(devices->host);
         free(devices);

@@ -6,6 +6,15 @@
 #include <stdlib.h>
 #include "device/internal.h"
 
+static struct device *
+new_one(struct task *me, struct devices *devices)
+{
+    if (devices->real != NULL)
+        return real_device_new(me, devices, devices->count);
+    struct device *device = device_new(me->sched, devices->count, NULL);
+    return device != NULL ? device : failed_null(me, E_MEMORY, "out of memory for device:%d", devices->count);
+}
+
 bool
 devices_ready(struct task *me, int count)
 {
@@ -15,15 +24,16 @@ devices_ready(struct task *me, int count)
     if (devices == NULL)
         return false;
     while (devices->count < count) {
-        struct device *device = device_new(me->sched, devices->count);
+        struct device *device = new_one(me, devices);
         if (device == NULL)
-            return failed(me, E_MEMORY, "out of memory for device:%d", devices->count);
+            return false;
         devices->all[device->index] = device;
         char name[32];
         snprintf(name, sizeof name, "device:%d compute", device->index);
         device->compute = stream_open(me, devices, device->index, name);
         if (device->compute == NULL) {
             devices->all[device->index] = NULL;
+            real_device_free(devices, device);
             device_free(device);
             return false;
         }
@@ -39,6 +49,7 @@ devices_free(struct sched *sched)
     struct devices *devices = sched_part(sched, PART_DEVICES);
     if (devices == NULL)
         return;
+    real_last_words(devices);
     for (size_t i = 0; i < devices->stream_count; i++)
         stream_close(devices, devices->streams[i]);
     free(devices->streams);
@@ -51,8 +62,14 @@ devices_free(struct sched *sched)
             free(rank);
         }
     }
-    for (int i = 0; i < devices->count; i++)
-        device_free(devices->all[i]);
+    for (int i = 0; i < devices->count; i++) {
+        struct device *device = devices->all[i];
+        cache_free(device->cache);
+        device->cache = NULL;
+        real_device_free(devices, device);
+        device_free(device);
+    }
+    real_end(devices);
     device_free(devices->host);
     pthread_mutex_destroy(&devices->mutex);
     free(devices);

@@ -3,6 +3,7 @@
 #define DEVICE_INTERNAL_H
 #include <pthread.h>
 #include <stdatomic.h>
+#include "device/backend.h"
 #include "device/caching.h"
 #include "device/device.h"
 #include "device/storage.h"
@@ -43,6 +44,7 @@ struct device {
     struct stream       *compute;   /* NULL for the host */
     struct stream       *background; /* NULL until somebody copies there; the devices' mutex guards it */
     uint64_t             total;     /* bytes that a device of its kind has */
+    struct real_device  *real;      /* real.c's; NULL: it is virtual */
     uint64_t             nothing[8]; /* where tensors without elements lie */
     struct left_note     left[LEFT_NOTES]; /* `stepped`: for the race checker; the oldest gives way */
     unsigned             left_next;
@@ -62,10 +64,12 @@ struct devices {
     atomic_uint        storages, events;   /* numbers given out */
     atomic_int         living;             /* storages */
     uint64_t           queued;      /* entries in streams: bytes that they use may not go back to the system */
+    const struct device_backend *backend;  /* NULL: virtual devices */
+    struct real       *real;        /* real.c's; NULL: virtual devices */
     struct lane_event *on_stream;   /* `stepped`: where an entry that ends just now is; memory it frees is told there */
 };
 
-struct device  *device_new(struct sched *sched, int index);  /* NULL: no memory */
+struct device  *device_new(struct sched *sched, int index, const struct cache_source *source); /* NULL: no memory */
 void            device_free(struct device *device);
 struct devices *devices_of(struct task *me);                    /* NULL: failed */
 struct device  *device_of(struct devices *devices, int index);  /* the host for DEVICE_CPU */
@@ -80,6 +84,26 @@ void            storage_abandon(struct storage *storage);       /* the same, wit
 bool            race_tell(struct task *me, const struct storage *storage, const char *report);
 /* Out of memory: fails with who holds the device's memory. */
 void            holders_report(struct task *me, struct device *device, size_t bytes);
+
+/* ---- real.c: what a device of the host's memory has not ---- */
+bool            real_begin(struct task *me, struct devices *devices);
+void            real_end(struct devices *devices);
+struct device  *real_device_new(struct task *me, struct devices *devices, int index);   /* NULL: failed */
+void            real_device_free(struct devices *devices, struct device *device);       /* its streams are closed */
+/* Memory that is not counted in the device's: of the device, or, of DEVICE_CPU, of the host's that devices see. */
+struct cache   *real_hidden_cache(struct devices *devices, int device);
+void            real_hidden_give(struct devices *devices, struct storage *storage);
+void            real_mirror_give(struct storage *storage);
+struct backend_device *real_device_of(struct devices *devices, int device);
+struct timeline *real_timeline(struct devices *devices);        /* NULL: nobody asked for one */
+/* All streams are finished; what has no times is said. Before the first of them is closed. */
+void            real_last_words(struct devices *devices);
+/* The back-end's words as me's error. Answers false. */
+bool            trouble_told(struct task *me, const struct backend_why *why);
+/* The run says once of each kernel that the host does it. */
+void            real_tell_host(struct task *me, struct devices *devices, const char *name);
+/* The last segment was refused by the device itself: me fails with its words. false: it was not. */
+bool            real_refused(struct task *me, struct device *device);
 
 struct stream  *stream_open(struct task *me, struct devices *devices, int device, const char *name);
 void            stream_close(struct devices *devices, struct stream *stream);

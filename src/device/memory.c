@@ -114,6 +114,8 @@ device_block(struct task *me, struct device *device, struct storage *storage)
         holders_report(me, device, storage->bytes);
         return false;
     }
+    if (real_refused(me, device))
+        return false;
     char where[24];
     snprintf(where, sizeof where, "device:%d", device->index);
     return memory_failed(me, storage->bytes, where);
@@ -134,6 +136,48 @@ storage_new(struct task *me, int device, size_t bytes)
     }
     count_up(me->sched, &devices->living);
     storage_announce(me, storage);
+    return storage;
+}
+
+/* Of a real device, or of the host's memory that it sees; it belongs to me's current stream there. */
+static bool
+hidden_block(struct task *me, struct devices *devices, struct storage *storage)
+{
+    struct stream       *stream  = storage->device != DEVICE_CPU ? stream_current(me, storage->device) : NULL;
+    struct cache_request request = { .bytes = storage->bytes > 0 ? storage->bytes : 1,
+                                     .stream = stream != NULL ? stream_number(stream) : 0 };
+    struct cache        *cache   = real_hidden_cache(devices, storage->device);
+    if (cache_take(cache, &request, &storage->block) != CACHE_TAKEN) {
+        cache_release(cache);
+        if (cache_take(cache, &request, &storage->block) != CACHE_TAKEN)
+            return memory_failed(me, storage->bytes, storage->device == DEVICE_CPU ? "the host" : "the device");
+    }
+    storage->data        = block_data(storage->block);
+    storage->block_bytes = block_bytes(storage->block);
+    storage->order       = stream != NULL ? stream_actor(stream) : NULL;
+    return true;
+}
+
+struct storage *
+storage_new_hidden(struct task *me, int device, size_t bytes)
+{
+    struct devices *devices = devices_of(me);
+    if (devices == NULL || !device_check(me, device))
+        return NULL;
+    struct storage *storage = storage_blank(me, device, bytes);
+    if (storage == NULL)
+        return NULL;
+    if (devices->real == NULL) {
+        storage->block_bytes = bytes < ALIGNED_FROM ? ALIGNED_FROM : bytes;
+        storage->data        = pool_ask(me, &devices->host->pool, storage->block_bytes);
+    } else if (!hidden_block(me, devices, storage)) {
+        storage->data = NULL;
+    }
+    if (storage->data == NULL) {
+        host_return(me, storage, sizeof *storage);
+        return NULL;
+    }
+    count_up(me->sched, &devices->living);
     return storage;
 }
 

@@ -4,9 +4,9 @@
  * those that overlap it: if one of the two writes and the new actor does not know the old epoch, nobody has waited.
  * Time plays no part, so a race is found in every run or in none.
  *
- * Storages of devices are made in memory.c.
+ * Storages are made in memory.c.
  *
- * Interface in order of use: storage_new_hidden, storage_ref, storage_access_by_host and the like, storage_snapshot,
+ * Interface in order of use: storage_ref, storage_access_by_host and the like, storage_snapshot,
  * storage_unref. In PyTorch: c10/core/StorageImpl.h, torch/cuda/_sanitizer.py. */
 #include "device/storage.h"
 #include <stdio.h>
@@ -18,6 +18,7 @@
 #include "base/vec.h"
 #include "device/claims.h"
 #include "device/internal.h"
+#include "device/real.h"
 #include "sched/count.h"
 #include "trace/writer.h"
 
@@ -56,13 +57,17 @@ storage_empty(struct storage *storage)
     struct sched   *sched = storage->sched;
     struct devices *devices = sched_part(sched, PART_DEVICES);
     struct device  *device = device_of(devices, storage->device);
-    if (storage->number == 0)
+    if (storage->number == 0 && storage->block != NULL)
+        real_hidden_give(devices, storage);
+    else if (storage->number == 0)
         pool_give(&devices->host->pool, storage->data, storage->block_bytes);
     else if (storage->device == DEVICE_CPU)
         pool_give_booked(&device->pool, storage->data, storage->block_bytes, &device->memory, storage->bytes);
     else
         cache_give(device->cache, storage->block, devices->queued > 0);
     storage->block = NULL;
+    if (storage->mirror_block != NULL)
+        real_mirror_give(storage);
     if (storage->claims != NULL)
         claims_free(storage);
     host_give(storage->sched, storage->notes, storage->note_room * sizeof *storage->notes);
@@ -77,7 +82,7 @@ static void
 leave_notes(const struct task *me, const struct storage *storage)
 {
     struct device *device = device_of(sched_part(storage->sched, PART_DEVICES), storage->device);
-    if (storage->block == NULL || block_is_recorded(storage->block))
+    if (storage->number == 0 || storage->block == NULL || block_is_recorded(storage->block))
         return;
     for (size_t i = 0; i < storage->note_count; i++) {
         if (!actor_knows(storage->order, storage->notes[i].epoch) && !actor_knows(&me->actor, storage->notes[i].epoch))
@@ -117,25 +122,6 @@ storage_blank(struct task *me, int device, size_t bytes)
 }
 
 struct storage *
-storage_new_hidden(struct task *me, int device, size_t bytes)
-{
-    struct devices *devices = devices_of(me);
-    if (devices == NULL || !device_check(me, device))
-        return NULL;
-    struct storage *storage = storage_blank(me, device, bytes);
-    if (storage == NULL)
-        return NULL;
-    storage->block_bytes = bytes < ALIGNED_FROM ? ALIGNED_FROM : bytes;
-    storage->data = pool_ask(me, &devices->host->pool, storage->block_bytes);
-    if (storage->data == NULL) {
-        host_return(me, storage, sizeof *storage);
-        return NULL;
-    }
-    count_up(me->sched, &devices->living);
-    return storage;
-}
-
-struct storage *
 storage_ref(struct storage *storage)
 {
     if (storage != NULL)
@@ -154,7 +140,7 @@ storage_unref(struct task *me, struct storage *storage)
 static bool
 is_in_cache(const struct storage *storage)
 {
-    return storage->device != DEVICE_CPU && storage->number != 0;
+    return storage->device != DEVICE_CPU && (storage->number != 0 || storage->block != NULL);
 }
 
 void
@@ -371,13 +357,26 @@ elements_snapshot(struct task *me, const struct storage_content *content)
     if (content->dims > 0)
         memcpy(snapshot.sizes, content->sizes, (size_t)content->dims * sizeof *content->sizes);
     _Alignas(8) char copy[SNAPSHOT_BYTES];
-    if (dtype_is_float(dtype)) {
-        memcpy(copy, from, bytes);
-        equal_nans(dtype, copy, count);
+    if (content->storage != NULL || dtype_is_float(dtype)) {
+        if (content->storage == NULL)
+            memcpy(copy, from, bytes);
+        else if (!device_peek(me, content->storage, copy, from, bytes))
+            return 0;
         from = copy;
     }
+    if (dtype_is_float(dtype))
+        equal_nans(dtype, copy, count);
     snapshot.elements = from;
     return trace_snapshot(writer, &snapshot);
+}
+
+/* How far into the storage `from` lies, which may be in its mirror. */
+static int64_t
+place_in(const struct storage *storage, const void *from)
+{
+    const char *at = from, *mirror = storage->mirror;
+    bool        mirrored = mirror != NULL && at >= mirror && at <= mirror + storage->bytes;
+    return at - (mirrored ? mirror : (const char *)storage->data);
 }
 
 /* Of what is too large for a snapshot the first and the last elements. */
@@ -390,32 +389,33 @@ storage_edges(struct task *me, const struct storage *storage, const struct stora
     const size_t     half = EACH * dtype_size((enum dtype)content->dtype);
     if (!sched_is_stepped(me->sched) || !stage_enabled(me, KIND_memory_edges))
         return;
-    memcpy(edges, content->from, half);
-    memcpy(edges + half, (const char *)content->from + bytes - half, half);
-    uint32_t id = elements_snapshot(me, &(struct storage_content){ content->dtype, 2, sizes, edges });
+    if (!device_peek(me, storage, edges, content->from, half) ||
+        !device_peek(me, storage, edges + half, (const char *)content->from + bytes - half, half))
+        return;
+    uint32_t id = elements_snapshot(me, &(struct storage_content){ content->dtype, 2, sizes, edges, NULL });
     if (id != 0)
         storage_emit(me, KIND_memory_edges, storage->device,
-                     (const int64_t[4]){ storage->number, id, bytes,
-                                         (const char *)content->from - (const char *)storage->data });
+                     (const int64_t[4]){ storage->number, id, bytes, place_in(storage, content->from) });
 }
 
 /* The elements of a small tensor as they are now, so that any past moment can be shown. */
 void
-storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *content)
+storage_snapshot(struct task *me, struct storage *storage, const struct storage_content *given)
 {
     if (storage->number == 0 || !stage_enabled(me, KIND_memory_snapshot))
         return;
-    int64_t bytes = (int64_t)dtype_size((enum dtype)content->dtype);
-    for (int i = 0; i < content->dims; i++)
-        bytes *= content->sizes[i];
+    int64_t bytes = (int64_t)dtype_size((enum dtype)given->dtype);
+    for (int i = 0; i < given->dims; i++)
+        bytes *= given->sizes[i];
     bool     whole = bytes <= (storage_is_large(storage) ? PART_BYTES : SNAPSHOT_BYTES);
-    uint32_t id = whole ? elements_snapshot(me, content) : 0;
+    struct storage_content content = *given;
+    content.storage = storage->device != DEVICE_CPU ? storage : NULL;
+    uint32_t id = whole ? elements_snapshot(me, &content) : 0;
     if (id != 0)
         storage_emit(me, KIND_memory_snapshot, storage->device,
-                     (const int64_t[4]){ storage->number, id, bytes,
-                                         (const char *)content->from - (const char *)storage->data });
+                     (const int64_t[4]){ storage->number, id, bytes, place_in(storage, given->from) });
     else if (!whole)
-        storage_edges(me, storage, content, bytes);
+        storage_edges(me, storage, given, bytes);
 }
 
 /* ---- who is told of changes ---- */

@@ -33,12 +33,15 @@ struct storage {
     struct claim       *claims;         /* in the lock */
     size_t              bytes, block_bytes;
     void               *data;
-    struct cache_block *block;          /* of a device's cache; NULL: the host's, hidden, or of no bytes */
+    struct cache_block *block;          /* of a device's cache, or of those that real.c has; NULL: the host's, hidden
+                                           of a virtual device, or of no bytes */
     int                 entries;        /* in streams, that use the bytes of a block (`stepped`) */
     const struct actor *order;          /* the stream whose order protects the block; NULL: no block */
     struct sched       *sched;
     struct access_note *notes;          /* accesses that a later one must be ordered after */
     size_t              note_count, note_room;
+    char               *mirror;         /* the host's copy, for collectives (real.h); NULL: none */
+    struct cache_block *mirror_block;
     struct storage_watch *watches;      /* who is told when the bytes have changed; NULL: nobody */
     int                 queued_writes;  /* entries that will change it (`stepped`) */
 };
@@ -67,7 +70,12 @@ bool storage_accesses_by(struct task *me, const struct actor *actor, const char 
                          int count) __attribute__((warn_unused_result));
 
 /* The tensor that was written: contiguous from `from`. */
-struct storage_content { int dtype, dims; const int64_t *sizes; const void *from; };
+struct storage_content {
+    int                   dtype, dims;
+    const int64_t        *sizes;
+    const void           *from;
+    const struct storage *storage;      /* NULL: `from` is the host's memory; else in that one's, or in its mirror */
+};
 /* Puts them into the trace and answers their id for an argument of type snapshot; 0: not, for they are more than 4096
  * bytes, or it is not `stepped`. */
 uint32_t elements_snapshot(struct task *me, const struct storage_content *content);

@@ -21,49 +21,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/dtype.h"
-#include "base/fault.h"
 #include "base/vec.h"
-#include "device/internal.h"
+#include "device/stream_internal.h"
 #include "hw/cost.h"
 #include "sched/account.h"
 #include "trace/writer.h"
-
-struct queued {
-    struct queued      *next;
-    struct stream      *after;      /* a wait: until that stream has done `sequence` entries. NULL: work */
-    uint64_t            sequence;
-    uint64_t            launched;   /* ps */
-    struct stream_entry entry;
-    uint32_t            line, iteration;
-    uint16_t            stage;
-    int                 rank;
-    _Alignas(16) unsigned char context[STREAM_CONTEXT];
-};
-
-struct stream {
-    struct sched_source source;     /* first: the scheduler hands it back */
-    struct devices     *devices;
-    int                 device, number;
-    uint32_t            lane;
-    char                name[48];
-    struct actor        actor;
-    pthread_mutex_t     mutex;      /* `free` */
-    struct kernel_fault fault;
-    struct queued      *head, *tail;
-    bool                running;    /* the head has begun */
-    uint64_t            ready;      /* when the last entry ended */
-    struct stream_progress progress; /* entries, waits included */
-    struct stream      *blocked;    /* streams whose heads wait for this one */
-    struct stream      *next_blocked;
-    bool                is_blocked;
-};
-
-struct event {
-    struct stream *stream;          /* NULL: never recorded */
-    uint64_t       sequence;        /* entries that must be done */
-    uint32_t       number;
-    struct vclock  knows;
-};
 
 struct stream *
 stream_open(struct task *me, struct devices *devices, int device, const char *name)
@@ -88,9 +50,16 @@ stream_open(struct task *me, struct devices *devices, int device, const char *na
         return failed_null(me, E_MEMORY, "out of memory for a stream of device:%d", device);
     }
     stream->source.tie = (uint64_t)stream->number;
+    stream->fault      = &stream->own_fault;
     struct trace_writer *writer = sched_writer(me->sched);
     if (writer != NULL)
         stream->lane = trace_lane(writer, -1, device, LANE_STREAM, stream->name);
+    if (!real_stream_open(me, stream)) {
+        sched_actor_free(me->sched, &stream->actor, false);
+        pthread_mutex_destroy(&stream->mutex);
+        free(stream);
+        return NULL;
+    }
     devices->streams[devices->stream_count++] = stream;
     return stream;
 }
@@ -128,6 +97,7 @@ stream_close(struct devices *devices, struct stream *stream)
     }
     if (stream->source.place != 0)
         sched_disarm(devices->sched, &stream->source);
+    real_stream_close(stream);
     sched_actor_free(devices->sched, &stream->actor, false);
     pthread_mutex_destroy(&stream->mutex);
     free(stream);
@@ -181,13 +151,10 @@ stream_number(const struct stream *stream)
 struct kernel_fault *
 stream_fault(struct stream *stream)
 {
-    return &stream->fault;
+    return stream->fault;
 }
 
-/* ---- the current stream: four numbers + 1 of 16 bits in the task's slot, those that differ from the default ---- */
-
-/* NULL: there are not that many. */
-static struct stream *
+struct stream *
 stream_numbered(struct devices *devices, size_t number)
 {
     pthread_mutex_lock(&devices->mutex);
@@ -196,85 +163,7 @@ stream_numbered(struct devices *devices, size_t number)
     return stream;
 }
 
-static struct stream *
-stream_in_slot(struct task *me, struct devices *devices, int place)
-{
-    unsigned number = me->slots[SLOT_STREAM] >> 16 * place & 0xffff;
-    return number == 0 ? NULL : stream_numbered(devices, number - 1);
-}
-
-struct stream *
-stream_current(struct task *me, int device)
-{
-    struct devices *devices = devices_of(me);
-    if (devices == NULL || !device_check(me, device))
-        return NULL;
-    if (device == DEVICE_CPU)
-        return failed_null(me, E_DEVICE, "the host has no streams");
-    for (int place = 0; me->slots[SLOT_STREAM] != 0 && place < 4; place++) {
-        struct stream *stream = stream_in_slot(me, devices, place);
-        if (stream != NULL && stream->device == device)
-            return stream;
-    }
-    return devices->all[device]->compute;
-}
-
-bool
-stream_make_current(struct task *me, struct stream *stream)
-{
-    if (stream == NULL)
-        return false;
-    struct devices *devices = stream->devices;
-    uint64_t        number = stream == devices->all[stream->device]->compute ? 0 : (uint64_t)stream->number + 1;
-    int             room = -1;
-    for (int place = 0; place < 4; place++) {
-        struct stream *other = stream_in_slot(me, devices, place);
-        if (other != NULL && other->device == stream->device)
-            me->slots[SLOT_STREAM] &= ~((uint64_t)0xffff << 16 * place);
-        if (room < 0 && (other == NULL || other->device == stream->device))
-            room = place;
-    }
-    if (number == 0)
-        return true;
-    if (room < 0)
-        return failed(me, E_RUNTIME, "at most four devices can have another current stream at a time");
-    me->slots[SLOT_STREAM] |= number << 16 * room;
-    return true;
-}
-
-uint64_t
-stream_borrow(struct task *me, struct stream *stream)
-{
-    uint64_t before = me->slots[SLOT_STREAM];
-    bool     full = true;
-    for (int place = 0; place < 4; place++) {
-        struct stream *other = stream_in_slot(me, stream->devices, place);
-        full = full && other != NULL && other->device != stream->device;
-    }
-    if (full)
-        me->slots[SLOT_STREAM] = 0;
-    (void)stream_make_current(me, stream);
-    return before;
-}
-
-void
-stream_return(struct task *me, uint64_t borrowed)
-{
-    me->slots[SLOT_STREAM] = borrowed;
-}
-
 /* ---- what the trace is told ---- */
-
-static struct lane_event
-event_of(const struct stream *stream, const struct queued *queued, int phase, uint64_t time)
-{
-    struct lane_event event = {
-        .phase = phase, .time = time, .lane = stream->lane, .line = queued->line,
-        .iteration = queued->iteration, .rank = queued->rank, .device = stream->device,
-    };
-    memcpy(event.args, queued->entry.args, sizeof event.args);
-    return event;
-}
 
 /* A kernel of an op, on the lane of its stream: when the stream did it, not when the host asked. */
 static void
@@ -318,7 +207,8 @@ entry_snapshot(struct task *me, const struct stream_entry *entry)
         int64_t  count = (int64_t)((to - from) / dtype_size((enum dtype)written->dtype));
         bool     whole = written->dims >= 0; /* then it fills its storage */
         storage_snapshot(me, storage, &(struct storage_content){
-            written->dtype, whole ? written->dims : 1, whole ? written->sizes : &count, (char *)storage->data + from });
+            written->dtype, whole ? written->dims : 1, whole ? written->sizes : &count, (char *)storage->data + from,
+            NULL });
         return;
     }
 }
@@ -345,10 +235,16 @@ entry_changed(struct task *me, const struct queued *queued, bool later)
 
 /* What was queued when the run was asked to end would only delay it. */
 static void
-entry_run(const struct devices *devices, struct stream_entry *entry, void *context)
+entry_run(struct stream *stream, struct queued *queued)
 {
-    if (entry->effect != NULL && !account_closed(devices->sched))
-        entry->effect(context);
+    struct backend_why why = { 0 };
+    struct sched      *sched = stream->devices->sched;
+    if (account_closed(sched))
+        return;
+    if (stream->real == NULL && queued->entry.effect != NULL)
+        queued->entry.effect(queued->context);
+    else if (stream->real != NULL && !real_run(stream, queued, &why))
+        sched_stop(sched, why.trouble == TROUBLE_MEMORY ? E_OUT_OF_MEMORY : E_DEVICE, why.text);
 }
 
 /* Work has ended at `now`: memory changes, then the trace is told, then what only this entry held goes. */
@@ -356,7 +252,9 @@ static void
 work_ends(struct task *me, struct stream *stream, struct queued *queued, uint64_t now)
 {
     struct lane_event here = event_of(stream, queued, PHASE_INSTANT, now);
-    entry_run(stream->devices, &queued->entry, queued->context);
+    entry_run(stream, queued);
+    if (queued->by_host != NULL)
+        real_tell_host(me, stream->devices, queued->by_host);
     stream->devices->on_stream = &here;
     entry_snapshot(me, &queued->entry);
     (void)entry_changed(me, queued, true);
@@ -472,7 +370,29 @@ launch_later(struct task *me, struct stream *stream, const struct stream_entry *
     return true;
 }
 
-/* `free`: begin and end stand together under the mutex, so that they pair up on the lane. */
+/* Begin and end stand together under the mutex, so that they pair up on the lane. */
+static bool
+work_now(struct task *me, struct stream *stream, struct queued *queued)
+{
+    entry_event(me, stream, queued, PHASE_BEGIN, sched_now(me));
+    entry_run(stream, queued);
+    bool ok = entry_changed(me, queued, false);
+    entry_event(me, stream, queued, PHASE_END, sched_now(me));
+    __atomic_store_n(&stream->progress.launched, stream->progress.launched + 1, __ATOMIC_RELEASE);
+    __atomic_store_n(&stream->progress.done, stream->progress.done + 1, __ATOMIC_RELEASE);
+    return ok;
+}
+
+static bool
+is_watched(const struct stream_entry *entry)
+{
+    for (int i = 0; i < entry->access_count; i++)
+        if (entry->accesses[i].write && entry->accesses[i].storage->watches != NULL)
+            return true;
+    return false;
+}
+
+/* `free`: a virtual device does it now, a real one queues it. Who watches what it writes wants to see it written. */
 static bool
 launch_now(struct task *me, struct stream *stream, const struct stream_entry *entry)
 {
@@ -487,13 +407,10 @@ launch_now(struct task *me, struct stream *stream, const struct stream_entry *en
     if (entry->context_bytes > 0)
         memcpy(queued->context, entry->context, entry->context_bytes);
     pthread_mutex_lock(&stream->mutex);
-    entry_event(me, stream, queued, PHASE_BEGIN, sched_now(me));
-    entry_run(stream->devices, &queued->entry, queued->context);
-    bool ok = entry_changed(me, queued, false);
-    entry_event(me, stream, queued, PHASE_END, sched_now(me));
-    __atomic_store_n(&stream->progress.launched, stream->progress.launched + 1, __ATOMIC_RELEASE);
-    __atomic_store_n(&stream->progress.done, stream->progress.done + 1, __ATOMIC_RELEASE);
+    bool ok = stream->real != NULL ? real_launch(me, stream, queued) : work_now(me, stream, queued);
     pthread_mutex_unlock(&stream->mutex);
+    if (ok && stream->real != NULL && is_watched(entry))
+        ok = real_finish(me, stream) && entry_changed(me, queued, false);
     host_give(me->sched, queued, sizeof *queued);
     return ok;
 }
@@ -550,10 +467,10 @@ host_waits(struct task *me, struct stream *stream, uint64_t sequence)
 static bool
 stream_is_sound(struct task *me, struct stream *stream)
 {
-    if (!fault_take(&stream->fault))
+    if (!fault_take(stream->fault))
         return true;
     return failed(me, E_INDEX, "index %lld is out of range: there are %lld rows (found by a kernel on device:%d)",
-                  (long long)stream->fault.index, (long long)stream->fault.limit, stream->device);
+                  (long long)stream->fault->index, (long long)stream->fault->limit, stream->device);
 }
 
 /* `knows`: what those have done who are waited for; the host knows it from now on. */
@@ -574,6 +491,13 @@ launched_so_far(struct stream *stream)
     return launched;
 }
 
+/* In `stepped` the virtual clock says what is done, whatever the device. */
+static bool
+is_really_queued(const struct task *me, const struct stream *stream)
+{
+    return stream->real != NULL && !sched_is_stepped(me->sched);
+}
+
 /* The host waits until the stream has done all that was launched so far. */
 bool
 stream_synchronize(struct task *me, struct stream *stream)
@@ -582,6 +506,8 @@ stream_synchronize(struct task *me, struct stream *stream)
         return false;
     STAGE(me, stream_synchronize, stream->number);
     if (!host_learns(me, &stream->actor.knows) || !actor_tick(&stream->actor))
+        return false;
+    if (is_really_queued(me, stream) && !real_finish(me, stream))
         return false;
     return host_waits(me, stream, launched_so_far(stream)) && stream_is_sound(me, stream);
 }
@@ -605,7 +531,8 @@ devices_drain(struct task *me)
 {
     struct devices *devices = devices_of(me);
     struct stream  *stream  = NULL;
-    for (size_t i = 0; devices->queued > 0 && (stream = stream_numbered(devices, i)) != NULL; i++) {
+    bool            any     = devices->queued > 0 || (devices->real != NULL && !sched_is_stepped(me->sched));
+    for (size_t i = 0; any && (stream = stream_numbered(devices, i)) != NULL; i++) {
         if (stream->progress.done < stream->progress.launched && !stream_synchronize(me, stream))
             return false;
     }
@@ -627,6 +554,7 @@ event_free(struct task *me, struct event *event)
     if (event == NULL)
         return;
     vclock_free(&event->knows);
+    real_mark_free(devices_of(me), event);
     host_return(me, event, sizeof *event);
 }
 
@@ -645,7 +573,7 @@ stream_record(struct task *me, struct stream *stream, struct event *event)
     event->stream   = stream;
     event->sequence = stream->progress.launched;
     pthread_mutex_unlock(&stream->mutex);
-    return true;
+    return !is_really_queued(me, stream) || real_record(me, stream, event);
 }
 
 /* Later work of the stream begins after the event. An event that was never recorded is waited for by nobody: that is
@@ -660,6 +588,8 @@ stream_wait_event(struct task *me, struct stream *stream, struct event *event)
         return true;
     if (stream->actor.on && !vclock_join(&stream->actor.knows, &event->knows))
         return failed(me, E_MEMORY, "out of memory for the race checker");
+    if (event->stream != stream && is_really_queued(me, stream))
+        return real_wait(me, stream, event);
     if (event->stream == stream || !sched_is_stepped(me->sched) || event->stream->progress.done >= event->sequence)
         return true;
     struct queued *queued = host_take(me, sizeof *queued);
@@ -687,6 +617,8 @@ event_synchronize(struct task *me, struct event *event)
         return false;
     if (event->stream == NULL)
         return true;
+    if (is_really_queued(me, event->stream) && !real_await(me, event))
+        return false;
     return host_learns(me, &event->knows) && host_waits(me, event->stream, event->sequence) &&
            stream_is_sound(me, event->stream);
 }
@@ -695,6 +627,8 @@ bool
 event_query(struct task *me, const struct event *event)
 {
     sched_point(me);
+    if (event != NULL && event->stream != NULL && is_really_queued(me, event->stream))
+        return real_is_past(me, event);
     return event == NULL || event->stream == NULL || !sched_is_stepped(me->sched) ||
            event->stream->progress.done >= event->sequence;
 }

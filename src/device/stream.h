@@ -11,7 +11,7 @@
 #include "device/storage.h"
 #include "trace/schema.h"
 
-struct task; struct stream; struct event;
+struct task; struct stream; struct event; struct device_queue;
 
 enum { STREAM_ACCESSES = 8, STREAM_DIMS = 8 };
 
@@ -27,6 +27,8 @@ struct stream_entry {
     struct access    accesses[STREAM_ACCESSES];/* what it reads and writes; storage references are taken */
     int              access_count;
     void           (*effect)(void *context);   /* touches only memory named in accesses; may be NULL */
+    /* The same on a real device: queues what it takes (queue.h), at once. NULL: there is no such way. */
+    bool           (*enqueue)(const struct device_queue *queue, void *context);
     void            *context;                  /* copied: context_bytes, at most STREAM_CONTEXT */
     size_t           context_bytes;
     struct stream_written written;             /* for the trace's snapshot; may be left zero */

@@ -9,6 +9,7 @@
 #include "analysis/state.h"
 #include "base/str.h"
 #include "device/storage.h"
+#include "device/real.h"
 #include "lua/internal.h"
 #include "lua/lesson.h"
 #include "sched/debugger.h"
@@ -42,7 +43,7 @@ no(struct name_request *r, const char *format, const char *name)
 /* ---- elements ---- */
 
 static bool
-find_element(struct name_request *r, const struct tensor *tensor, void **element)
+find_element(struct name_request *r, const struct tensor *tensor, struct access *place)
 {
     int64_t offset = tensor->offset;
     if (tensor_is_sparse(tensor))
@@ -55,16 +56,18 @@ find_element(struct name_request *r, const struct tensor *tensor, void **element
             return no(r, "the index is outside of %s", r->path);
         offset += at * tensor->stride[i];
     }
-    *element = (char *)tensor->storage->data + (size_t)offset * dtype_size(tensor->dtype);
-    return true;
+    *place = (struct access){ .storage = tensor->storage, .begin = (uint64_t)offset * dtype_size(tensor->dtype) };
+    place->end = place->begin + dtype_size(tensor->dtype);
+    return mirror_fetch(r->me, place) || no(r, "the device does not give %s", r->path);
 }
 
 static void
 print_element(struct name_request *r, const struct tensor *tensor)
 {
-    void *element = NULL;
-    if (!find_element(r, tensor, &element))
+    struct access place;
+    if (!find_element(r, tensor, &place))
         return;
+    void *element = mirror_data(tensor->storage) + place.begin;
     if (tensor->dtype == DTYPE_BOOL)
         str_add(r->out, *(bool *)element ? "True" : "False");
     else if (!dtype_is_float(tensor->dtype))
@@ -87,10 +90,14 @@ tell_watches(struct task *me, const struct tensor *tensor)
 static void
 set_element(struct name_request *r, const struct tensor *tensor)
 {
-    void *element = NULL;
-    if (!find_element(r, tensor, &element))
+    struct access place;
+    if (!find_element(r, tensor, &place))
         return;
-    dtype_put_fraction(tensor->dtype, element, r->value);
+    dtype_put_fraction(tensor->dtype, mirror_data(tensor->storage) + place.begin, r->value);
+    if (!mirror_store(r->me, &place)) {
+        no(r, "the device does not take %s", r->path);
+        return;
+    }
     tell_watches(r->me, tensor);
     str_addf(r->out, "%s is changed", r->path);
     r->ok = true;

@@ -2,6 +2,7 @@
  * it. */
 #include <string.h>
 #include "device/cells.h"
+#include "device/real.h"
 #include "parallel/check_internal.h"
 #include "sched/account.h"
 #include "tensor/tensor.h"
@@ -63,7 +64,11 @@ pack(char *out, const struct tensor *tensor, const char *data, int dim)
 const void *
 elements_now(struct task *me, const struct tensor *tensor)
 {
-    const char *data = (const char *)tensor->storage->data + tensor->offset * (int64_t)dtype_size(tensor->dtype);
+    int64_t       element = (int64_t)dtype_size(tensor->dtype);
+    struct access all     = { .storage = tensor->storage, .end = tensor->storage->bytes };
+    if (!mirror_fetch(me, &all))
+        return NULL;
+    const char *data = mirror_data(tensor->storage) + tensor->offset * element;
     if (tensor_is_contiguous(tensor))
         return data;
     char *packed = cell_take(me, (size_t)tensor_bytes(tensor));

@@ -7,10 +7,10 @@
 #include "sched/account.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
+#include "device/real.h"
 #include "tensor/internal.h"
+#include "tensor/queued.h"
 
-/* What travels in a stream's entry. */
-struct kernel_job { enum kernel kernel; struct cpu_call call; };
 _Static_assert(sizeof(struct kernel_job) <= STREAM_CONTEXT, "a job fits into an entry");
 
 struct launch {
@@ -177,7 +177,7 @@ run_on_device(struct task *me, struct launch *launch)
         .kind = KIND_kernel,
         .args = { name, result->storage->number, tensor_bytes(result) },
         .price = price.kernel, .covered = price.covered,
-        .effect = job_run, .context = &launch->job, .context_bytes = sizeof launch->job,
+        .effect = job_run, .enqueue = kernel_queue, .context = &launch->job, .context_bytes = sizeof launch->job,
         .written = tensor_written(result),
     };
     entry.access_count = list_accesses(entry.accesses, launch);
@@ -199,6 +199,15 @@ charge_work(struct task *me, const struct plan *plan, const struct op_args *args
     return task_work(me, WORK_OP + (steps < 0x1p62 ? (uint64_t)steps : (uint64_t)1 << 62));
 }
 
+/* A real device's kernel may want more than the CPU's. */
+static size_t
+workspace_bytes(const struct task *me, const struct launch *launch)
+{
+    const struct plan *plan = launch->plan;
+    size_t more = plan->device != DEVICE_CPU ? devices_room(me->sched, (int)plan->kernel, &launch->job.call) : 0;
+    return more > plan->workspace ? more : plan->workspace;
+}
+
 bool
 op_compute(struct task *me, const struct plan *plan, const struct op_args *args, struct tensor *result)
 {
@@ -210,8 +219,10 @@ op_compute(struct task *me, const struct plan *plan, const struct op_args *args,
     launch.job.kernel = plan->kernel;
     if (!charge_work(me, plan, args, result) || !fill_call(me, &launch.job.call, plan, args, result))
         return false;
-    if (plan->workspace > 0) {
-        launch.workspace = storage_new_hidden(me, plan->device, plan->workspace);
+    size_t room = workspace_bytes(me, &launch);
+    launch.job.workspace = room;
+    if (room > 0) {
+        launch.workspace = storage_new_hidden(me, plan->device, room);
         if (launch.workspace == NULL)
             return false;
         launch.job.call.workspace = launch.workspace->data;

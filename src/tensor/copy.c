@@ -11,9 +11,9 @@
 #include "hw/cost.h"
 #include "sched/sched.h"
 #include "sched/stage.h"
+#include "device/real.h"
 #include "tensor/internal.h"
-
-struct copy_job { struct cpu_call call; };
+#include "tensor/queued.h"
 
 static void
 copy_run(void *context)
@@ -47,17 +47,63 @@ struct transfer {
     struct stream_written written;
 };
 
+/* NULL where none is wanted, and where there is no memory: then me has failed. */
+static struct storage *
+room_for_span(struct task *me, const struct transfer *move, struct copy_job *job)
+{
+    const struct access *from = &move->accesses[0];
+    if (job->way != COPY_OF_SPAN)
+        return NULL;
+    struct storage *room = storage_new_hidden(me, job->to_device, (size_t)(from->end - from->begin));
+    job->bytes = (size_t)(from->end - from->begin);
+    job->span  = (char *)from->storage->data + from->begin;
+    job->room  = room != NULL ? room->data : NULL;
+    return room;
+}
+
+static bool
+is_plain(const struct cpu_call *call)
+{
+    const struct cpu_view *to = &call->out, *from = &call->in[0];
+    return to->dtype == from->dtype && is_row_major(to->dims, to->size, to->stride) &&
+           is_row_major(from->dims, from->size, from->stride);
+}
+
+static struct copy_job
+transfer_job(const struct task *me, const struct transfer *move)
+{
+    struct copy_job job = { .call = copy_call(move->to, move->from), .way = COPY_BY_KERNEL,
+                            .bytes = (size_t)move->bytes, .to_device = (int)move->to_device,
+                            .from_device = (int)move->from_device };
+    bool between = job.to_device != DEVICE_CPU && job.from_device != DEVICE_CPU;
+    if (!devices_are_real(me->sched))
+        return job;
+    if (is_plain(&job.call))
+        job.way = COPY_PLAIN;
+    else if (between && !devices_share(me->sched, job.to_device, job.from_device))
+        job.way = COPY_OF_SPAN;
+    return job;
+}
+
 static bool
 launch_transfer(struct task *me, struct stream *stream, const struct transfer *move)
 {
-    struct copy_job     job = { copy_call(move->to, move->from) };
+    struct copy_job     job  = transfer_job(me, move);
+    struct storage     *room = room_for_span(me, move, &job);
+    if (job.way == COPY_OF_SPAN && room == NULL)
+        return false;
     struct stream_entry entry = {
         .kind = KIND_memory_copy, .args = { move->from_device, move->to_device, move->bytes, move->told },
         .price = cost_copy(sched_cost(me->sched), (uint64_t)move->bytes),
         .accesses = { move->accesses[0], move->accesses[1] }, .access_count = 2,
-        .effect = copy_run, .context = &job, .context_bytes = sizeof job, .written = move->written,
+        .effect = copy_run, .enqueue = transfer_queue, .context = &job, .context_bytes = sizeof job,
+        .written = move->written,
     };
-    return stream_launch(me, stream, &entry);
+    if (room != NULL)
+        entry.accesses[entry.access_count++] = storage_access(room, true, "copy");
+    bool done = stream_launch(me, stream, &entry);
+    storage_unref(me, room);
+    return done;
 }
 
 static bool
@@ -188,13 +234,13 @@ copy_kernel(struct task *me, struct tensor *to, struct tensor *from, enum op op,
     struct stream *stream = stream_current(me, tensor_device(to));
     if (stream == NULL)
         return false;
-    struct copy_job job = { copy_call(tensor_raw(to), tensor_raw(from)) };
+    struct copy_job job = { .call = copy_call(tensor_raw(to), tensor_raw(from)), .way = COPY_BY_KERNEL };
     int64_t         name = stage_text_id(me, op_info(op)->name);
     struct stream_entry entry = {
         .kind = KIND_kernel, .args = { name, to->storage->number, tensor_bytes(to) },
         .price = price.kernel, .covered = price.covered,
         .accesses = { tensor_access(from, false, op_info(op)->name), tensor_access(to, true, op_info(op)->name) },
-        .access_count = 2, .effect = copy_run, .context = &job, .context_bytes = sizeof job,
+        .access_count = 2, .effect = copy_run, .enqueue = transfer_queue, .context = &job, .context_bytes = sizeof job,
         .written = tensor_written(to),
     };
     return stream_launch(me, stream, &entry);

@@ -10,6 +10,7 @@
 #include "sched/sched.h"
 #include "sched/stage.h"
 #include "tensor/internal.h"
+#include "tensor/queued.h"
 
 _Static_assert(sizeof(struct lstm_forward) <= STREAM_CONTEXT && sizeof(struct lstm_backward) <= STREAM_CONTEXT,
                "a job fits into an entry");
@@ -97,6 +98,7 @@ struct walk {
     int            count, written;
     struct storage *room;
     void         (*effect)(void *job);
+    bool         (*enqueue)(const struct device_queue *queue, void *job);
     void          *job;
     size_t         job_bytes;
 };
@@ -149,7 +151,7 @@ walk_on_device(struct task *me, struct walk *walk)
         .kind = KIND_kernel,
         .args = { stage_name_id(me, name), result->storage->number, tensor_bytes(result) },
         .price = price.kernel, .covered = price.covered,
-        .effect = walk->effect, .context = walk->job, .context_bytes = walk->job_bytes,
+        .effect = walk->effect, .enqueue = walk->enqueue, .context = walk->job, .context_bytes = walk->job_bytes,
         .written = tensor_written(result),
     };
     for (int i = 0; i < walk->count; i++)
@@ -229,6 +231,12 @@ bias_of_both(struct task *me, struct tensor *ih, struct tensor *hh)
     return ih != NULL && hh != NULL ? applied(me, OP_add, ih, hh) : ih != NULL ? ih : hh;
 }
 
+static bool
+forward_queue(const struct device_queue *queue, void *job)
+{
+    return queue_launch(queue, KERNEL_lstm_forward, job, sizeof(struct lstm_forward));
+}
+
 /* list: enum lstm_input; start 1: turned; flag: there may be a way back, for which more[LSTM_MORE_CELLS] (else only the
  * last) and more[LSTM_MORE_GATES] (else NULL) are there. */
 struct tensor *
@@ -250,7 +258,8 @@ run_lstm_layer(struct task *me, enum op op, const struct op_args *args)
     if (gates == NULL || out == NULL || task_failed(me))
         return NULL;
     struct lstm_forward job = { .s = steps_of(args, sizes), .last_only = !args->flag };
-    struct walk walk = { op, args->module, .effect = cpu_lstm_forward, .job = &job, .job_bytes = sizeof job };
+    struct walk walk = { op, args->module, .effect = cpu_lstm_forward,
+                         .enqueue = forward_queue, .job = &job, .job_bytes = sizeof job };
     job.s.weight = walk_takes(&walk, weight);
     job.bias     = walk_takes(&walk, bias);
     job.h        = walk_takes(&walk, h);
@@ -281,6 +290,12 @@ state_gradient(struct task *me, const struct tensor *like, struct tensor *const 
     return state;
 }
 
+static bool
+backward_queue(const struct device_queue *queue, void *job)
+{
+    return queue_launch(queue, KERNEL_lstm_backward, job, sizeof(struct lstm_backward));
+}
+
 /* list: enum lstm_back_input; start 1: turned; flag: the first state's gradient is wanted, too. The result is the
  * gates', more[0] that of the first state and cell. */
 struct tensor *
@@ -299,7 +314,8 @@ run_lstm_layer_backward(struct task *me, enum op op, const struct op_args *args)
         return NULL;
     struct lstm_backward job = { .s = steps_of(args, (const int64_t[]){ like->size[0], like->size[1], wide }),
                                  .skip_first = !args->flag };
-    struct walk walk = { op, args->module, .effect = cpu_lstm_backward, .job = &job, .job_bytes = sizeof job };
+    struct walk walk = { op, args->module, .effect = cpu_lstm_backward,
+                         .enqueue = backward_queue, .job = &job, .job_bytes = sizeof job };
     job.s.weight   = walk_takes(&walk, weight);
     job.grad       = walk_takes(&walk, grad);
     job.gates      = walk_takes(&walk, gates);

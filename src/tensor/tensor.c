@@ -498,9 +498,9 @@ tensor_snapshot(struct task *me, const struct tensor *tensor)
     struct stream_written written = tensor_written(tensor);
     struct storage       *storage = tensor->storage;
     int64_t               count = (int64_t)(storage->bytes / dtype_size(tensor->dtype));
-    struct storage_content content = { written.dtype, 1, &count, storage->data };
+    struct storage_content content = { written.dtype, 1, &count, storage->data, NULL };
     if (written.dims >= 0 || (storage_is_large(storage) && tensor_is_contiguous(tensor)))
-        content = (struct storage_content){ written.dtype, tensor->dims, tensor->size, tensor_raw(tensor).data };
+        content = (struct storage_content){ written.dtype, tensor->dims, tensor->size, tensor_raw(tensor).data, NULL };
     storage_snapshot(me, storage, &content);
 }
 

@@ -8,6 +8,7 @@
 #include "sched/sched.h"
 #include "sched/stage.h"
 #include "tensor/internal.h"
+#include "tensor/queued.h"
 
 /* Travels in a stream's entry. */
 _Static_assert(sizeof(struct update_job) <= STREAM_CONTEXT, "a job fits into an entry");
@@ -81,7 +82,8 @@ update_on_device(struct task *me, const struct op_args *args, struct update_job 
     struct stream_entry entry = {
         .kind = KIND_kernel, .args = { name, param->storage->number, tensor_bytes(param) },
         .price = price.kernel, .covered = price.covered, .access_count = job->views,
-        .effect = cpu_update, .context = job, .context_bytes = sizeof *job, .written = tensor_written(param),
+        .effect = cpu_update, .enqueue = update_queue, .context = job, .context_bytes = sizeof *job,
+        .written = tensor_written(param),
     };
     /* The first that is written is what the snapshot shows: the parameter. */
     for (int i = 0; i < job->views; i++)

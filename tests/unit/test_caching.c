@@ -22,7 +22,7 @@ set_up(void **state)
     const struct sched_options options = { .executor = EXECUTOR_STEPPED, .memory_limit = 256 * MIB };
     fixture.sched = sched_new(&options, why, sizeof why);
     assert_non_null(fixture.sched);
-    fixture.cache = cache_new(fixture.sched, 128 * MIB);
+    fixture.cache = cache_new(fixture.sched, 128 * MIB, NULL);
     assert_non_null(fixture.cache);
     *state = &fixture;
     return 0;

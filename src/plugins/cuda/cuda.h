@@ -73,6 +73,9 @@ int  cuda_physical_count(void);                 /* after cuda_is_here */
 /* ---- launch.c ---- */
 bool   cuda_launch(struct backend_stream *stream, int kernel, const void *params, size_t bytes, uint64_t ticket,
                    struct backend_why *why);
+/* The rows of one kernel without what cuda_launch does around them: a part of another operation. */
+bool   cuda_launch_rows(struct backend_stream *stream, enum kernel kernel, const void *params, size_t bytes,
+                        uint64_t ticket, struct backend_why *why);
 bool   cuda_has(int kernel, const void *params);
 size_t cuda_room(int kernel, const void *params);
 

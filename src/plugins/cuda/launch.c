@@ -1,7 +1,8 @@
 /* Kernels go into a stream: the rows of kernels/table.h for a kernel, one after the other, each over as many blocks as its
  * work wants. Products of matrices are cuBLAS's if it has them (products.c).
  *
- * Interface: cuda_has, cuda_room; cuda_launch. In PyTorch: ATen/native/cuda/Loops.cuh, launch_bounds and grids there. */
+ * Interface: cuda_has, cuda_room; cuda_launch, cuda_launch_rows. In PyTorch: ATen/native/cuda/Loops.cuh, launch_bounds
+ * and grids there. */
 #include <stdio.h>
 #include "plugins/cuda/cuda.h"
 #include "plugins/cuda/kernels/table.h"
@@ -60,6 +61,7 @@ blocks_of(const struct gpu_kernel *row, const void *params)
     case GRID_BLOCK_OUT: blocks = count_of(&call->out); break;
     case GRID_BLOCK_ROW: blocks = rows_of(call); break;
     case GRID_BLOCK:     break;
+    case GRID_FULL:      return INT64_MAX;
     }
     return blocks > 0 ? blocks : 1;
 }
@@ -100,9 +102,20 @@ row_launch(struct backend_stream *stream, const struct gpu_kernel *row, void *pa
 }
 
 static bool
-rows_launch(struct backend_stream *stream, const struct gpu_kernel *row, const void *params, size_t bytes,
-            uint64_t ticket, struct backend_why *why)
+no_kernel(int kernel, struct backend_why *why)
 {
+    why->trouble = TROUBLE_FAILED;
+    snprintf(why->text, sizeof why->text, "GPUs have no kernel of number %d; whoever launches asks `has` first", kernel);
+    return false;
+}
+
+bool
+cuda_launch_rows(struct backend_stream *stream, enum kernel kernel, const void *params, size_t bytes, uint64_t ticket,
+                 struct backend_why *why)
+{
+    const struct gpu_kernel *row = gpu_kernel_first(kernel);
+    if (row == NULL)
+        return no_kernel(kernel, why);
     for (; row != NULL; row = gpu_kernel_next(row)) {
         if (row->params != bytes) {
             why->trouble = TROUBLE_FAILED;
@@ -116,14 +129,6 @@ rows_launch(struct backend_stream *stream, const struct gpu_kernel *row, const v
     return true;
 }
 
-static bool
-no_kernel(int kernel, struct backend_why *why)
-{
-    why->trouble = TROUBLE_FAILED;
-    snprintf(why->text, sizeof why->text, "GPUs have no kernel of number %d; whoever launches asks `has` first", kernel);
-    return false;
-}
-
 /* By cuBLAS, else by the table's rows. */
 static bool
 launch_either(struct backend_stream *stream, enum kernel kernel, const void *params, size_t bytes, uint64_t ticket,
@@ -134,8 +139,7 @@ launch_either(struct backend_stream *stream, enum kernel kernel, const void *par
     case PRODUCT_DONE:   journal_add(stream->journal, "a product of matrices", ticket); return true;
     case PRODUCT_NOT_MINE: break;
     }
-    const struct gpu_kernel *first = gpu_kernel_first(kernel);
-    return first != NULL ? rows_launch(stream, first, params, bytes, ticket, why) : no_kernel(kernel, why);
+    return cuda_launch_rows(stream, kernel, params, bytes, ticket, why);
 }
 
 bool

@@ -6,10 +6,11 @@
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
+#include "base/both.h"
 #include "tensor/cpu/blocks.h"
 
 /* Below -87.3 it is 0. */
-static inline float
+BOTH float
 near_exp(float x)
 {
     const float magic = 12582912.0f; /* adding it rounds to a whole number */
@@ -35,13 +36,13 @@ near_exp(float x)
     return x != x ? x : p;
 }
 
-static inline float
+BOTH float
 near_sigmoid(float x)
 {
     return 1.0f / (1.0f + near_exp(-x));
 }
 
-static inline float
+BOTH float
 near_tanh(float x)
 {
     float size = fabsf(x), z = x * x;
@@ -57,7 +58,7 @@ near_tanh(float x)
 }
 
 /* `decay` is exp(-x^2). */
-static inline float
+BOTH float
 near_erf(float x, float decay)
 {
     float size = fabsf(x), t = 1.0f / (1.0f + 0.3275911f * size);

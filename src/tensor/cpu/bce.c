@@ -4,6 +4,7 @@
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loss.h"
 #include "tensor/cpu/math.h"
+#include "tensor/cpu/loss_bodies.h"
 #include "tensor/cpu/pack.h"
 
 enum { NO_POSITIVE = 1, NO_WEIGHT = 2 };   /* in start */
@@ -17,10 +18,8 @@ bce_forward_f32(float *out, const struct logits *l, int64_t from, int64_t count)
     const float *x = (const float *)l->x + from, *t = (const float *)l->target + from;
     const float *pos = l->positive != NULL ? (const float *)l->positive + from : NULL;
     const float *weight = l->weight != NULL ? (const float *)l->weight + from : NULL;
-    for (int64_t i = 0; i < count; i++) {
-        float tail = (float)cpu_log1p(cpu_exp(-fabs((double)x[i]))) + (x[i] < 0 ? -x[i] : 0);
-        out[i] = (1 - t[i]) * x[i] + (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) * tail;
-    }
+    for (int64_t i = 0; i < count; i++)
+        out[i] = logit_loss_f32(x[i], t[i], pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1);
     for (int64_t i = 0; weight != NULL && i < count; i++)
         out[i] *= weight[i];
 }
@@ -31,10 +30,8 @@ bce_forward_f64(double *out, const struct logits *l, int64_t from, int64_t count
     const double *x = (const double *)l->x + from, *t = (const double *)l->target + from;
     const double *pos = l->positive != NULL ? (const double *)l->positive + from : NULL;
     const double *weight = l->weight != NULL ? (const double *)l->weight + from : NULL;
-    for (int64_t i = 0; i < count; i++) {
-        double tail = cpu_log1p(cpu_exp(-fabs(x[i]))) + (x[i] < 0 ? -x[i] : 0);
-        out[i] = (1 - t[i]) * x[i] + (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) * tail;
-    }
+    for (int64_t i = 0; i < count; i++)
+        out[i] = logit_loss_f64(x[i], t[i], pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1);
     for (int64_t i = 0; weight != NULL && i < count; i++)
         out[i] *= weight[i];
 }
@@ -87,7 +84,7 @@ bce_backward_f32(float *out, const float *g, const struct logits *l, int64_t cou
 {
     const float *x = l->x, *t = l->target, *pos = l->positive;
     for (int64_t i = 0; i < count; i++)
-        out[i] = g[i] * (1 - t[i] - (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) / (1 + expf(x[i])));
+        out[i] = logit_slope_f32(g[i], t[i], pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1, expf(x[i]));
 }
 
 static void
@@ -95,7 +92,7 @@ bce_backward_f64(double *out, const double *g, const struct logits *l, int64_t c
 {
     const double *x = l->x, *t = l->target, *pos = l->positive;
     for (int64_t i = 0; i < count; i++)
-        out[i] = g[i] * (1 - t[i] - (pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1) / (1 + cpu_exp(x[i])));
+        out[i] = logit_slope_f64(g[i], t[i], pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1, cpu_exp(x[i]));
 }
 
 /* in: gradient, and the first three of those. */

@@ -54,18 +54,6 @@ f64_add_run(double *to, const double *from, int64_t count)
 #define CONV(part) f64_##part
 #include "tensor/cpu/conv_type.def"
 
-struct conv
-conv_shape(const int64_t *sizes, const int64_t *image, const int64_t *weight, const int64_t *result)
-{
-    struct conv c = { .sh = sizes[0], .sw = sizes[1], .ph = sizes[2], .pw = sizes[3], .dh = sizes[4], .dw = sizes[5],
-                      .groups = sizes[6], .n = image[0], .h = image[2], .w = image[3], .kh = weight[2],
-                      .kw = weight[3], .oh = result[2], .ow = result[3] };
-    c.ins   = weight[1];
-    c.outs  = weight[0] / c.groups;
-    c.depth = c.ins * c.kh * c.kw;
-    return c;
-}
-
 size_t
 conv_workspace(const struct conv *c, enum dtype dtype, bool weight)
 {

@@ -2,13 +2,7 @@
 #ifndef TENSOR_CPU_ELEMENTWISE_H
 #define TENSOR_CPU_ELEMENTWISE_H
 #include "tensor/cpu/loop.h"
-
-/* For sums and products of integers, which wrap around. */
-static inline uint64_t
-wrap(int64_t value)
-{
-    return (uint64_t)value;
-}
+#include "tensor/cpu/wrap.h"
 
 /* One run of at most LOOP_CHUNK elements, or longer if everything lies in one piece; `out` may be one of the inputs.
  * `in`: x, y and z; what an op has not is `out`. a, b: alpha and beta, which no kernel of integers asks for. */

@@ -4,35 +4,7 @@
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/math.h"
-
-static const double LN2 = 0.69314718055994530942, LN10 = 2.30258509299404568402;
-
-/* Whole powers are exact. */
-static double
-cpu_exp2(double x)
-{
-    return floor(x) == x && fabs(x) < 2000 ? ldexp(1, (int)x) : cpu_exp(x * LN2);
-}
-
-/* The rest takes the divisor's sign. */
-static double
-float_rest(double rest, double y)
-{
-    return rest != 0 && (y < 0) != (rest < 0) ? rest + y : rest;
-}
-
-/* x / y rounded down, by what fmod left: exact where x / y itself would round up to a whole number. */
-static double
-float_quotient(double x, double y, double rest)
-{
-    if (y == 0)
-        return x / y;
-    double quotient = (x - rest) / y - (rest != 0 && (y < 0) != (rest < 0) ? 1 : 0);
-    double whole = floor(quotient);
-    if (quotient == 0)
-        return copysign(0, x / y);
-    return quotient - whole > 0.5 ? whole + 1 : whole;
-}
+#include "tensor/cpu/functions_bodies.h"
 
 #define RUN(name, suffix, type, expression)                                                                        \
     static void name##_##suffix(void *result, const void *const *in, int64_t count, type a, type b)                \

@@ -7,14 +7,7 @@
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loss.h"
 #include "tensor/cpu/math.h"
-
-/* Logarithms end at -100. */
-static inline double
-probability_loss(double x, double target)
-{
-    double yes = cpu_log(x), no = cpu_log1p(-x);
-    return -(target * (yes < -100 ? -100 : yes) + (1 - target) * (no < -100 ? -100 : no));
-}
+#include "tensor/cpu/loss_bodies.h"
 
 #define LOSS(name, inputs, fractions)                                                                              \
     BLOCKED_RUN(name##_f32, float, fractions)                                                                      \

@@ -1,18 +1,16 @@
 /* batch_norm, layer_norm and group_norm with their gradients. What batch_norm needs of the whole batch is an op of its
  * own (batch_norm_stats), so that running statistics and gradients use the same numbers.
  *
- * start: bit 0: there is a weight, bit 1: there is a bias, bit 2: the statistics are the batch's (they depend on the
- * input), bit 3: the second row of sums is of gradient * (input - mean), not yet times 1 / sqrt(variance + eps).
+ * start: the bits of norm.h.
  * alpha: eps. dim: how many trailing dimensions layer_norm normalises, how many groups group_norm has.
  * In PyTorch: ATen/native/Normalization.cpp, ATen/native/cpu/layer_norm_kernel.cpp. */
 #include <math.h>
 #include <stdbool.h>
 #include <string.h>
 #include "tensor/cpu/kernels.h"
+#include "tensor/cpu/norm.h"
 #include "tensor/cpu/pack.h"
 #include "tensor/cpu/wide.h"
-
-enum { HAS_WEIGHT = 1, HAS_BIAS = 2, OF_BATCH = 4, CENTERED_SUMS = 8, LANES = 8 };
 
 struct batch { int64_t samples, channels, length; };
 struct lines { int64_t rows, wide; double eps; };
@@ -20,17 +18,6 @@ struct gathered { int64_t ranks, channels; double eps; };
 struct groups { int64_t rows, groups, channels, length; double eps; }; /* channels of a group, elements of a channel */
 /* What a kernel reads, as much of it as it has: gradient, input, its statistics, sums and terms of the gradient. */
 struct norm { const void *g, *x, *stats, *sums, *terms, *weight, *bias; bool centered; };
-struct moments { double mean, scale; };
-
-static inline double
-sum_of_lanes(double *lane)
-{
-    for (int half = LANES / 2; half > 0; half /= 2) {
-        for (int j = 0; j < half; j++)
-            lane[j] += lane[j + half];
-    }
-    return lane[0];
-}
 
 #define T float
 #define NORM(part) f32_##part

@@ -161,11 +161,11 @@ static void
 move_row(const struct cpu_view *to, const struct cpu_view *from, bool add, double factor)
 {
     const struct cpu_view *views[2] = { to, from };
-    int64_t     element = (int64_t)dtype_size(to->dtype);
+    int64_t     into = (int64_t)dtype_size(to->dtype), element = (int64_t)dtype_size(from->dtype);
     struct loop loop;
     for (loop_begin(&loop, views, 2); loop.more; loop_next(&loop)) {
         if (!add) {
-            cpu_convert(loop.at[0], every(to->dtype, loop.step[0] / element), loop.at[1],
+            cpu_convert(loop.at[0], every(to->dtype, loop.step[0] / into), loop.at[1],
                         every(from->dtype, loop.step[1] / element), loop.run);
             continue;
         }

@@ -6,43 +6,13 @@
 #include <string.h>
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/pack.h"
+#include "tensor/cpu/pool.h"
 #include "tensor/cpu/wide.h"
 
-enum { AVERAGE_ALL, AVERAGE_INSIDE, AVERAGE_ADAPTIVE };
 enum { BLOCK = 16 };
 
-struct window { int64_t h, w, oh, ow, kh, kw, sh, sw, ph, pw, dh, dw, mode; };
 struct planes { int64_t count, area, windows; };      /* area: elements of one; windows: in one */
-struct span { int64_t from, to, divisor; };
 struct inside { int64_t count, taps; const int32_t *corner, *tap; }; /* corner: up to a whole block */
-
-static struct window
-window_of(const struct cpu_call *call, const struct cpu_view *plane, const struct cpu_view *result)
-{
-    const int64_t *s = call->sizes;
-    return (struct window){ .h = plane->size[plane->dims - 2], .w = plane->size[plane->dims - 1],
-                            .oh = result->size[result->dims - 2], .ow = result->size[result->dims - 1],
-                            .kh = s[0], .kw = s[1], .sh = s[2], .sw = s[3], .ph = s[4], .pw = s[5], .dh = s[6],
-                            .dw = s[7], .mode = call->start };
-}
-
-/* What output `o` averages of one dimension, and by how much it divides. */
-static struct span
-pool_span(const struct window *s, int64_t o, bool rows)
-{
-    int64_t size = rows ? s->h : s->w, outs = rows ? s->oh : s->ow, pad = rows ? s->ph : s->pw;
-    int64_t from = o * (rows ? s->sh : s->sw) - pad, to = from + (rows ? s->kh : s->kw);
-    if (s->mode == AVERAGE_ADAPTIVE) {
-        from = o * size / outs;
-        to   = ((o + 1) * size + outs - 1) / outs;
-        return (struct span){ from, to, to - from };
-    }
-    to = to < size + pad ? to : size + pad;
-    int64_t whole = to - from;
-    from = from > 0 ? from : 0;
-    to   = to < size ? to : size;
-    return (struct span){ from, to, s->mode == AVERAGE_ALL ? whole : to - from };
-}
 
 #define T float
 #define POOL(part) f32_##part

@@ -1,6 +1,7 @@
 /* What LSTM and GRU do with their gates, in one pass, and its gradient. In PyTorch: ATen/native/RNN.cpp. */
 #include <math.h>
 #include <string.h>
+#include "base/both.h"
 #include "tensor/cpu/approximate.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/math.h"

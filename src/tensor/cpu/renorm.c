@@ -6,6 +6,7 @@
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/math.h"
 #include "tensor/cpu/pack.h"
+#include "tensor/cpu/renorm.h"
 
 static double
 row_element(const void *row, enum dtype dtype, int64_t i)
@@ -17,14 +18,9 @@ static double
 row_norm(const void *row, enum dtype dtype, int64_t wide, double p)
 {
     double sum = 0;
-    for (int64_t i = 0; i < wide; i++) {
-        double x = fabs(row_element(row, dtype, i));
-        if (p == INFINITY)
-            sum = x > sum ? x : sum;
-        else
-            sum += p == 2 ? x * x : p == 1 ? x : cpu_pow(x, p);
-    }
-    return p == 2 ? sqrt(sum) : p == 1 || p == INFINITY ? sum : cpu_pow(sum, 1 / p);
+    for (int64_t i = 0; i < wide; i++)
+        sum = norm_with(sum, row_element(row, dtype, i), p);
+    return norm_end(sum, p);
 }
 
 /* in: weight, indices. */

@@ -3,6 +3,7 @@
  * over to another that is ready; the last of a block hands back to who launched.
  *
  * Interface: emulate; what device.h calls: emulated_barrier, emulated_down_bits, emulated_thread, _block, _blocks. */
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,6 +71,7 @@ struct fiber {
 
 /* The threads of a block that wait for each other. */
 struct crew {
+    struct crew *next;                         /* of those that nobody has */
     struct fiber home;                         /* who launched */
     bool         from_home;                    /* it was home that handed over last */
     struct fiber worker[BLOCK_THREADS];
@@ -184,7 +186,8 @@ next_ready(struct crew *crew)
     return next;
 }
 
-void
+/* Not inlined: a crew may go on in another thread, where `now_thread` lies elsewhere. */
+__attribute__((noinline)) void
 pass_on(struct crew *crew)
 {
     unsigned self = now_thread, next = next_ready(crew);
@@ -207,7 +210,7 @@ worker_run(void)
     }
 }
 
-/* ---- a thread's crew, from its first launch that needs one to its end ---- */
+/* ---- a thread's crew, from its first launch that needs one to the thread's end ---- */
 
 void
 crew_free(struct crew *crew)
@@ -255,15 +258,35 @@ crew_new(void)
     return crew;
 }
 
+/* Crews of threads that have ended wait for others: many threads launch a kernel or two. */
+struct { pthread_mutex_t lock; struct crew *first; } idle = { PTHREAD_MUTEX_INITIALIZER, NULL };
+
+struct crew *
+crew_take(void)
+{
+    pthread_mutex_lock(&idle.lock);
+    struct crew *crew = idle.first;
+    if (crew != NULL)
+        idle.first = crew->next;
+    pthread_mutex_unlock(&idle.lock);
+    return crew != NULL ? crew : crew_new();
+}
+
+void
+crew_give(struct crew *crew)
+{
+    pthread_mutex_lock(&idle.lock);
+    crew->next = idle.first;
+    idle.first = crew;
+    pthread_mutex_unlock(&idle.lock);
+}
+
 struct kept_crew {
     struct crew *crew = NULL;
-    ~kept_crew() { drop(); }
-    void
-    drop()
+    ~kept_crew()
     {
         if (crew != NULL)
-            crew_free(crew);
-        crew = NULL;
+            crew_give(crew);
     }
 };
 thread_local struct kept_crew kept;
@@ -328,7 +351,7 @@ emulate(const struct gpu_kernel *row, const void *params, unsigned blocks, uint6
     uint64_t     random = seed;
     struct crew *crew   = NULL;
     if (row->threads == TOGETHER) {
-        if (kept.crew == NULL && (kept.crew = crew_new()) == NULL) {
+        if (kept.crew == NULL && (kept.crew = crew_take()) == NULL) {
             snprintf(why, why_size, "no memory for the stacks of kernel %s", row->symbol);
             return false;
         }
@@ -347,7 +370,8 @@ emulate(const struct gpu_kernel *row, const void *params, unsigned blocks, uint6
             run_alone(body, params, draw(&random));
         } else if (!run_together(crew)) {
             say_stuck(crew, why, why_size);
-            kept.drop();                       /* its fibers stand in the midst of a kernel for ever */
+            crew_free(crew);                   /* its fibers stand in the midst of a kernel for ever */
+            kept.crew = NULL;
             return false;
         }
     }

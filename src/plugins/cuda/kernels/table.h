@@ -22,6 +22,7 @@ enum gpu_grid {
     GRID_BLOCK_OUT,  /* a block for each element of call->out (a block works one out together) */
     GRID_BLOCK_ROW,  /* a block for each row: the elements of call->out over the size of its dimension call->dim */
     GRID_BLOCK,      /* one block */
+    GRID_FULL,       /* as many blocks as the GPU holds: the kernel divides its work by itself */
     GRID_VIEW        /* update, reduce: a thread for each element of the first view, of `into` */
 };
 enum gpu_threads {
