@@ -250,6 +250,13 @@ real_device_of(struct devices *devices, int device)
 }
 
 struct timeline *
+devices_timeline(struct sched *sched)
+{
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    return devices != NULL ? real_timeline(devices) : NULL;
+}
+
+struct timeline *
 real_timeline(struct devices *devices)
 {
     return devices->real != NULL ? devices->real->timeline : NULL;

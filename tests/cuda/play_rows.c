@@ -25,7 +25,7 @@ struct cpu_view
 places(struct play *p, enum layout layout, struct sizes sizes, int64_t low, int64_t high)
 {
     struct cpu_view view = view_new(p, DTYPE_I64, layout, sizes);
-    for (int64_t i = 0, n = view_count(view); i < n; i++)
+    for (int64_t i = 0, n = view_count(&view); i < n; i++)
         *(int64_t *)view_at(view, i) = low + (int64_t)play_draw(p, (uint64_t)(high - low));
     return view;
 }
