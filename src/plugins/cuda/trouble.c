@@ -28,7 +28,7 @@ static const struct meaning meanings[] = {
     { cudaErrorMpsConnectionFailed, TROUBLE_MISSING,
       "the MPS server does not answer; start it again, or unset CUDA_MPS_PIPE_DIRECTORY" },
     { cudaErrorUnsupportedPtxVersion, TROUBLE_MISSING,
-      "the driver is older than the toolkit and the plug-in has no native code for this GPU: update the driver, or build with SM=sm_XX of this GPU" },
+      "the driver is older than the toolkit and the plug-in has no native code for this GPU: update the driver, or build for it, `make SM=90` for an sm_90" },
     { cudaErrorInvalidDeviceFunction, TROUBLE_FAILED, "the plug-in was built without this kernel: run make again" },
     { cudaErrorLaunchOutOfResources, TROUBLE_FAILED, "the GPU has too few registers or too little shared memory for the kernel" },
     { cudaErrorECCUncorrectable, TROUBLE_BROKEN, "the GPU's memory has failed; see `nvidia-smi -q -d ECC`" },
@@ -111,7 +111,7 @@ wrong_architecture(struct backend_why *why)
     }
     why->trouble = TROUBLE_MISSING;
     snprintf(why->text, sizeof why->text, "the CUDA plug-in has code for %s, and GPU %d is sm_%d%d: build it on this machine, "
-             "or with `make SM=sm_%d%d` and a toolkit that has it", CUDA_BUILT_FOR, gpu, major, minor, major, minor);
+             "or with `make SM=%d%d` and a toolkit that has it", CUDA_BUILT_FOR, gpu, major, minor, major, minor);
     return false;
 }
 
