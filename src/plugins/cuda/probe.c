@@ -107,7 +107,8 @@ probe_paths(struct backend_probe *probe)
     if (pairs > 0 && straight == pairs)
         part(probe, "copies between GPUs go straight from one to the other (peer access)");
     else if (pairs > 0)
-        part(probe, "copies between GPUs: %d of %d ways are straight (peer access), the others go through the host's memory",
+        part(probe, "copies between GPUs: %d of %d ways are straight (peer access), the others go through the host's "
+                    "memory",
              straight, pairs);
 }
 

@@ -1,8 +1,9 @@
 /* Memory of the fake's GPUs, and the host's pinned memory. See fake.h. Only under the lock.
  *
- * Each GPU's memory lies at two places: at the addresses that callers are given nobody can touch it; what is queued reaches
- * it at others, which callers never see. So no operation has to open and close anything, and a host's thread that reads
- * faults whatever others do. Only the work of other libraries' stand-ins runs at the callers' addresses, open meanwhile. */
+ * Each GPU's memory lies at two places: at the addresses that callers are given nobody can touch it; what is queued
+ * reaches it at others, which callers never see. So no operation has to open and close anything, and a host's thread
+ * that reads faults whatever others do. Only the work of other libraries' stand-ins runs at the callers' addresses,
+ * open meanwhile. */
 #include "fake.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -98,7 +99,9 @@ void *
 fake_reach(const void *memory)
 {
     int device = region_of(memory);
-    return device < 0 ? (void *)(uintptr_t)memory : regions[device].reach + ((const char *)memory - regions[device].base);
+    if (device < 0)
+        return (void *)(uintptr_t)memory;
+    return regions[device].reach + ((const char *)memory - regions[device].base);
 }
 
 static void
@@ -158,7 +161,8 @@ region_begin(struct region *region)
         return false;
     bool  sized = ftruncate(file, (off_t)fake.memory) == 0;
     void *base  = sized ? mmap(NULL, fake.memory, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0) : MAP_FAILED;
-    void *reach = sized ? mmap(NULL, fake.memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0) : MAP_FAILED;
+    void *reach = sized ? mmap(NULL, fake.memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0)
+                        : MAP_FAILED;
     close(file);
     if (base == MAP_FAILED || reach == MAP_FAILED)
         return false;

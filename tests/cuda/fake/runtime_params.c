@@ -1,4 +1,5 @@
-/* What memory a kernel's parameters name: to see that it is this GPU's, and to compare what is written there. See fake.h. */
+/* What memory a kernel's parameters name: to see that it is this GPU's, and to compare what is written there. See
+ * fake.h. */
 #include "fake.h"
 #include <stddef.h>
 #include "tensor/cpu/elements.h"

@@ -94,9 +94,11 @@ side_wrong(const char *side, const void *memory, size_t bytes, int device)
 {
     int place = fake_place(memory, bytes);
     if (place == PLACE_NOWHERE)
-        return fake_misuse(cudaErrorInvalidValue, "%zu bytes at %p %s lie in no one piece of a GPU's memory", bytes, memory, side);
+        return fake_misuse(cudaErrorInvalidValue, "%zu bytes at %p %s lie in no one piece of a GPU's memory", bytes,
+                           memory, side);
     if (device < 0 && place >= 0)
-        return fake_misuse(cudaErrorInvalidValue, "%p %s is said to be the host's and is GPU %d's", memory, side, place);
+        return fake_misuse(cudaErrorInvalidValue, "%p %s is said to be the host's and is GPU %d's", memory, side,
+                           place);
     if (device >= 0 && place != device)
         return fake_misuse(cudaErrorInvalidValue, "%p %s is said to be GPU %d's and is %s", memory, side, device,
                            place >= 0 ? "another one's" : "the host's");
@@ -107,7 +109,8 @@ side_wrong(const char *side, const void *memory, size_t bytes, int device)
 static cudaError_t
 copy_queue(const struct op *copy, cudaStream_t stream)
 {
-    bool       waits = fake_place(copy->to, copy->bytes) == PLACE_PAGEABLE || fake_place(copy->from, copy->bytes) == PLACE_PAGEABLE;
+    bool       waits = fake_place(copy->to, copy->bytes) == PLACE_PAGEABLE ||
+                       fake_place(copy->from, copy->bytes) == PLACE_PAGEABLE;
     struct op *op    = fake_queue(stream, OP_COPY);
     op->to           = fake_reach(copy->to);
     op->from         = fake_reach(copy->from);
@@ -147,7 +150,8 @@ cudaError_t
 cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream)
 {
     cudaError_t error = fake_enter("cudaMemcpyPeerAsync");
-    if (error == cudaSuccess && (to_device < 0 || to_device >= fake.devices || from_device < 0 || from_device >= fake.devices))
+    if (error == cudaSuccess && (to_device < 0 || to_device >= fake.devices || from_device < 0 ||
+                                 from_device >= fake.devices))
         error = fake_misuse(cudaErrorInvalidDevice, "there is no GPU %d or %d", to_device, from_device);
     struct op op = { .to = to, .from = from, .bytes = bytes };
     return fake_leave(error != cudaSuccess ? error : copy(&op, to_device, from_device, stream));
@@ -239,7 +243,8 @@ memory_wrong(const struct gpu_kernel *row, const void *params, int device)
         if (place == device || place == PLACE_PINNED)
             continue;
         const char *whose = place >= 0 ? "another GPU's" : place == PLACE_PAGEABLE ? "the host's" : "nobody's";
-        return fake_misuse(cudaErrorIllegalAddress, "%s on GPU %d is to touch %zu bytes of %s memory: %s at %p", row->symbol,
+        return fake_misuse(cudaErrorIllegalAddress, "%s on GPU %d is to touch %zu bytes of %s memory: %s at %p",
+                           row->symbol,
                            device, ranges[i].bytes, whose, ranges[i].what, (void *)ranges[i].at);
     }
     return cudaSuccess;
