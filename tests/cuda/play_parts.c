@@ -96,6 +96,15 @@ host_holds(struct rig *rig, int host, float first)
 
 /* ---- what is here ---- */
 
+static bool
+tells(const struct backend_probe *probe, const char *words)
+{
+    for (int i = 0; i < probe->part_count; i++)
+        if (strstr(probe->parts[i], words) != NULL)
+            return true;
+    return false;
+}
+
 void
 part_probe(struct play *p)
 {
@@ -110,11 +119,31 @@ part_probe(struct play *p)
                   probe.device[i].name, (unsigned long long)probe.device[i].memory, probe.device[i].major,
                   probe.device[i].minor, probe.device[i].processors);
     play_that(p, !p->is_fake || probe.count == 2, "%d GPUs, not 2", probe.count);
-    bool ways = false;
-    for (int i = 0; i < probe.part_count; i++)
-        ways = ways || strstr(probe.parts[i], "copies between GPUs go straight") != NULL;
-    play_that(p, !p->is_fake || ways, "nothing is said about the ways between GPUs");
+    play_that(p, !p->is_fake || tells(&probe, "copies between GPUs go straight"), "nothing is said about the ways");
+    play_that(p, tells(&probe, "products: "), "nothing is said about products");
+    play_that(p, tells(&probe, "collectives: "), "nothing is said about collectives");
+    play_that(p, tells(&probe, "timelines: "), "nothing is said about timelines");
     play_that(p, strcmp(p->cuda->name, "cuda") == 0 && !p->cuda->on_host, "the table is of \"%s\"", p->cuda->name);
+}
+
+static void
+has_note(struct play *p, const char *words)
+{
+    struct backend_probe probe;
+    p->cuda->probe(&probe);
+    play_that(p, strstr(probe.device[0].note, words) != NULL, "the note is \"%s\"", probe.device[0].note);
+}
+
+void
+part_exclusive(struct play *p)
+{
+    has_note(p, "one process at a time");
+}
+
+void
+part_prohibited(struct play *p)
+{
+    has_note(p, "no process");
 }
 
 void

@@ -17,6 +17,9 @@ enum where { FAKE = 1, GPU = 2, NOTHING = 4, BOTH = FAKE | GPU };
 static const struct part parts[] = {
     { "probe", part_probe, "probe names GPUs, versions and the ways between GPUs", BOTH, false, "devices=2", NULL,
       false },
+    { "exclusive", part_exclusive, "a GPU for one process at a time has a note", FAKE, false, "mode=exclusive", NULL,
+      false },
+    { "prohibited", part_prohibited, "so has one for none", FAKE, false, "mode=prohibited", NULL, false },
     { "memory", part_memory, "segments are aligned and apart, and are given back", BOTH, false, "", NULL, false },
     { "copies", part_copies, "bytes go from the host over two devices back to the host", BOTH, true, "devices=2", NULL,
       false },

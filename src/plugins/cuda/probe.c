@@ -9,6 +9,7 @@
 #include <string.h>
 #include "plugins/cuda/cuda.h"
 #include "plugins/cuda/kernels/table.h"
+#include "plugins/cuda/nccl_api.h"
 
 static struct { pthread_once_t once; int count; struct backend_why why; } here = { .once = PTHREAD_ONCE_INIT };
 
@@ -112,6 +113,19 @@ probe_paths(struct backend_probe *probe)
              straight, pairs);
 }
 
+/* NCCL is opened for it, which takes some milliseconds. */
+static void
+probe_collectives(struct backend_probe *probe)
+{
+    struct backend_why     why     = { TROUBLE_NONE, "" };
+    int                    version = 0;
+    const struct nccl_api *api     = nccl_load(&why);
+    if (api == NULL)
+        part(probe, "collectives: our own, without NCCL: %s", why.text);
+    else if (api->version(&version) == 0)
+        part(probe, "collectives: NCCL %d.%d.%d, and our own", version / 10000, version / 100 % 100, version % 100);
+}
+
 void
 cuda_probe(struct backend_probe *probe)
 {
@@ -131,5 +145,6 @@ cuda_probe(struct backend_probe *probe)
         probe_device(&probe->device[gpu], gpu);
     probe_paths(probe);
     products_probe(probe);
+    probe_collectives(probe);
     timeline_probe(probe);
 }

@@ -16,6 +16,7 @@
  *     processors=N                 multiprocessors of each: 4
  *     check=on|off                 the CPU's functions beside the kernels: on
  *     peer=on|off                  straight ways between GPUs: on
+ *     mode=shared|exclusive|prohibited     compute mode of each: shared
  *     fail=no-driver|old-driver|no-gpu|wrong-architecture
  *     fail=count:ERROR             asking for GPUs answers the error of that number: 802
  *     fail=memory:N, pinned:N      the N-th time that such memory is asked for there is none
@@ -45,6 +46,7 @@ struct fake_settings {
     size_t          memory;             /* bytes of each */
     bool            check, peer, wrong_architecture;
     int             driver, count_error;
+    int             mode;               /* enum cudaComputeMode */
     uint64_t        fail_memory, fail_pinned, fail_illegal, fail_launch, fail_never;     /* how many more; 0: never */
 };
 

@@ -94,6 +94,18 @@ set_switch(const char *value, bool *out)
 }
 
 static bool
+set_mode(const char *value)
+{
+    if (strcmp(value, "exclusive") == 0)
+        fake.mode = cudaComputeModeExclusiveProcess;
+    else if (strcmp(value, "prohibited") == 0)
+        fake.mode = cudaComputeModeProhibited;
+    else
+        return strcmp(value, "shared") == 0;
+    return true;
+}
+
+static bool
 set_word(const char *word)
 {
     const char *value;
@@ -102,6 +114,8 @@ set_word(const char *word)
         return set_order(value);
     if (is_word(word, "fail", &value))
         return set_fail(value);
+    if (is_word(word, "mode", &value))
+        return set_mode(value);
     if (is_word(word, "check", &value))
         return set_switch(value, &fake.check);
     if (is_word(word, "peer", &value))
@@ -325,7 +339,7 @@ attribute_of(enum cudaDeviceAttr attribute)
     case cudaDevAttrMultiProcessorCount: return fake.processors;
     case cudaDevAttrComputeCapabilityMajor: return fake.wrong_architecture ? 6 : 9;
     case cudaDevAttrComputeCapabilityMinor: return fake.wrong_architecture ? 1 : 0;
-    case cudaDevAttrComputeMode: return cudaComputeModeDefault;
+    case cudaDevAttrComputeMode: return fake.mode;
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrConcurrentKernels: return 1;
     case cudaDevAttrMaxThreadsPerBlock: return 1024;
