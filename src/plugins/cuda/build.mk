@@ -32,7 +32,8 @@ RUNTIME_O := $(call obj,$(filter tests/cuda/fake/runtime%,$(FAKE_C))) $(EMULATE_
 FAKE_O    := $(call obj,$(FAKE_C)) $(OUT)/obj/tests/cuda/fake/emulate.o
 FAKED_O   := $(filter-out %/nccl_load.o %/cublas.o,$(CUDA_O)) $(FAKE_O) $(CPU_O)
 
-COMPILE_CUDA   = $(CC) $(filter-out -fPIE,$(BASE)) $(FIT_SO) $(WARN) $(OPT) $(CFLAGS) $(CPPFLAGS) $(CUDA_INC)
+BUILT_FOR      = $(if $(SM_LIST),-DCUDA_BUILT_FOR='"$(SM_LIST:%=sm_%) and PTX of compute_$(firstword $(ALL_SM))"')
+COMPILE_CUDA   = $(CC) $(filter-out -fPIE,$(BASE)) $(FIT_SO) $(WARN) $(OPT) $(CFLAGS) $(CPPFLAGS) $(CUDA_INC) $(BUILT_FOR)
 COMPILE_KERNEL = $(CXX) -std=c++17 $(filter-out -std=% -fPIE,$(BASE)) $(FIT_SO) $(WARN_CXX) $(OPT) $(CFLAGS) $(CPPFLAGS)
 WARN_NVCC     := -Werror all-warnings -Werror default-stream-launch,missing-launch-bounds
 ALL_SM         = $(filter 70 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
