@@ -166,7 +166,7 @@ const struct play_case play_pick[] = {
     { "rows of any type and layout agree", embedding_rows, KERNEL_cpu_embedding },
     { "an index that is no row is told", embedding_bad, KERNEL_cpu_embedding },
     { "rows are added in the order of their positions", gradient_rows, KERNEL_cpu_embedding_backward },
-    { "hundreds of thousands of indices keep their order", gradient_many, KERNEL_cpu_embedding_backward },
+    { "more than a hundred thousand indices keep their order", gradient_many, KERNEL_cpu_embedding_backward },
     { "an index that is no row is told", gradient_bad, KERNEL_cpu_embedding_backward },
     { "rows of each norm agree, and bad indices are told", renorm_rows, KERNEL_cpu_embedding_renorm },
     { "pairs are added in their order, onto a table or a copy of it", add_rows_pairs, KERNEL_cpu_add_rows },
