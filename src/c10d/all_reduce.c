@@ -5,6 +5,7 @@
 #include <string.h>
 #include "base/vec.h"
 #include "c10d/local.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
@@ -147,6 +148,8 @@ local_all_reduce(struct task *me, const struct collective *call)
         sum.options.op = REDUCE_SUM;
     if (!tensor_touch(me, tensor, true, "all-reduce"))
         return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
     if (op == REDUCE_PREMUL_SUM)
         reduce_multiply(dtype, tensor_elements(tensor), bytes, call->options.factor);
 

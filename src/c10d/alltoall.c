@@ -2,6 +2,7 @@
  * receives from the one s before it, so no two messages of a step share a link or an end. Empty messages travel too:
  * they show that both ends agree on it. PyTorch: gloo's alltoall. */
 #include "c10d/local.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "sched/stage.h"
 
@@ -46,6 +47,8 @@ local_all_to_all(struct task *me, const struct collective *call)
         if (!tensor_touch(me, call->inputs[i], false, "all-to-all") ||
             !tensor_touch(me, call->outputs[i], true, "all-to-all"))
             return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
     tensor_paste(me, call->outputs[call->rank], call->inputs[call->rank]);
     tensor_bump(call->outputs[call->rank]);
     if (remote_takes(call))

@@ -14,7 +14,7 @@
 #include "c10d/group.h"
 #include "sched/sched.h"
 
-struct store; struct event; struct inbox; struct repeat; struct task; struct tensor; struct work;
+struct store; struct event; struct inbox; struct nccl_way; struct repeat; struct task; struct tensor; struct work;
 
 enum operation {
     OPERATION_ALL_REDUCE, OPERATION_BROADCAST, OPERATION_REDUCE, OPERATION_ALL_GATHER, OPERATION_GATHER,
@@ -67,6 +67,8 @@ struct post {
     char           detail[72];           /* of its wait, for people: what is not as usual, "tag 7 of group 2" */
     struct transport_request *request;   /* remote_post.c's: between processes; NULL: between tasks */
     bool           is_over;              /* of it */
+    struct nccl_way *way;                /* nccl_post.c's: through NCCL; NULL */
+    uint64_t       turn;                 /* among its end's messages there */
     /* The back-end's own, zero before `post`: here, so that a post needs no memory. As `local` uses them: */
     struct inbox  *inbox;
     struct post   *next, *before, *mate;
@@ -140,7 +142,7 @@ struct group_backend {
     void  (*withdraw)(struct task *me, struct post *post);       /* may not block; the peer learns it */
 };
 
-extern const struct group_backend backend_local;
+extern const struct group_backend backend_local, backend_nccl;
 
 /* ---- what a back-end may ask ---- */
 
@@ -158,6 +160,7 @@ bool work_say_ended(struct task *me, const struct work *work);      /* that this
 bool work_say_difference(struct task *me, const struct work *work); /* whether ranks call differently; records it then */
 bool communicator_is_lost(const struct communicator *communicator);   /* a member has ended */
 bool communicator_say_lost(struct task *me, const struct communicator *communicator);
+int  communicator_number(const struct communicator *communicator);    /* the group's; 0: the default group's */
 bool     group_rank_has_ended(const struct process_group *group, int rank); /* it will send and receive no more */
 bool     group_rank_was_killed(const struct process_group *group, int rank); /* that is why; -1: no */
 /* It will post nothing more with that tag: it has ended, or its part of the collective is over. */

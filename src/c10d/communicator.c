@@ -324,6 +324,12 @@ meeting_late(struct task *me, struct world *world, const struct wait_reason *rea
     return false;
 }
 
+int
+communicator_number(const struct communicator *communicator)
+{
+    return communicator->number;
+}
+
 bool
 communicator_is_lost(const struct communicator *communicator)
 {

@@ -1,6 +1,7 @@
 /* Gather and scatter: each rank and the root, directly. The root sends or receives one message a rank, one after the
  * other, beginning with the rank after it. PyTorch: gloo's gather and scatter. */
 #include "c10d/local.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "sched/stage.h"
 
@@ -57,6 +58,8 @@ local_gather(struct task *me, const struct collective *call)
     STAGE(me, c10d_gather, call->sequence, call->bytes, root, call->ranks);
     if (!tensor_touch(me, call->tensor, false, "gather"))
         return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
     bool carried = remote_takes(call);
     if (call->rank != root)
         return carried ? remote_run(me, call) : send_to(me, call, call->tensor, root);
@@ -82,6 +85,8 @@ local_scatter(struct task *me, const struct collective *call)
     STAGE(me, c10d_scatter, call->sequence, call->bytes, root, call->ranks);
     if (!tensor_touch(me, call->tensor, true, "scatter"))
         return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
     bool carried = remote_takes(call);
     if (call->rank != root)
         return carried ? remote_run(me, call) && received(me, call->tensor)

@@ -54,6 +54,7 @@ struct channel {
     struct shared  *shared;      /* `free`: where its ranks meet in memory; made when first used */
     const struct carrier  *carrier;
     struct remote_channel *remote;   /* remote.h; NULL: all its ranks are tasks of this process */
+    struct nccl_channel   *nccl;     /* nccl.h; NULL: all elements go through the host's memory */
     struct map             hop_counts, post_counts;   /* remote_hops.c's, remote_post.c's; in the monitor */
 };
 

@@ -1,11 +1,11 @@
-/* The door to NCCL: what the CUDA plug-in does with it for the back-end nccl (c10d/nccl.c). NCCL moves elements between
- * GPUs and nothing else; who has to come, for how long he is waited for and what is said when he does not lie on this
- * side. A communicator is one rank's end of a group, on one GPU; no call waits: each begins something, and `poll` says
- * how far it has come. NCCL has no deadlines, so who waits has.
+/* The door to NCCL: what the CUDA plug-in does with it for the back-end nccl (c10d/nccl.c). NCCL moves elements
+ * between GPUs and nothing else; who has to come, for how long he is waited for and what is said when he does not
+ * lie on this side. A communicator is one rank's end of a group, on one GPU; no call waits: each begins something,
+ * and `poll` says how far it has come. NCCL has no deadlines, so who waits has.
  *
- * Order of use: version; profile, before the first join; rank 0 of a group makes its id, all join with it and poll until
- * READY; launch and poll until READY; destroy, or abort where anything has failed. A plug-in that has this table exports
- * it beside the device's. In it an error is one sentence for people, with what to do.
+ * Order of use: version; profile, before the first join; rank 0 of a group makes its id, all join with it and poll
+ * until READY; launch and poll until READY; destroy, or abort where anything has failed. A plug-in that has this
+ * table exports it beside the device's. In it an error is one sentence for people, with what to do.
  *
  * Threads: one communicator by one thread at a time, several at once. In PyTorch: NCCLComm (torch/csrc/distributed/
  * c10d/NCCLUtils.hpp). */
@@ -34,7 +34,8 @@ struct nccl_member {
 };
 
 /* In the order of the engine's own: base/dtype.h. */
-enum nccl_dtype { NCCL_F32, NCCL_F64, NCCL_I64, NCCL_BOOL, NCCL_I32, NCCL_U8, NCCL_F16, NCCL_BF16, NCCL_I8, NCCL_DTYPES };
+enum nccl_dtype { NCCL_F32, NCCL_F64, NCCL_I64, NCCL_BOOL, NCCL_I32, NCCL_U8, NCCL_F16, NCCL_BF16, NCCL_I8,
+                 NCCL_DTYPES };
 
 /* AVG rounds as NCCL does: fractions are multiplied by 1 / ranks before they are added, whole numbers divided after.
  * PREMUL_SUM multiplies by `factor` first. */
@@ -51,7 +52,8 @@ enum nccl_reduce { NCCL_SUM, NCCL_PRODUCT, NCCL_MIN, NCCL_MAX, NCCL_AVG, NCCL_PR
  *   send             mine            -                  all                  to whom; perhaps oneself
  *   recv             -               mine               all                  from whom; perhaps oneself
  *   barrier          -               -                  -                    -     an all_reduce of one element      */
-enum nccl_kind { NCCL_ALL_REDUCE, NCCL_BROADCAST, NCCL_REDUCE, NCCL_ALL_GATHER, NCCL_REDUCE_SCATTER, NCCL_SEND, NCCL_RECV,
+enum nccl_kind { NCCL_ALL_REDUCE, NCCL_BROADCAST, NCCL_REDUCE, NCCL_ALL_GATHER, NCCL_REDUCE_SCATTER, NCCL_SEND,
+                NCCL_RECV,
                  NCCL_BARRIER };
 struct nccl_operation { enum nccl_kind kind; const void *send; void *recv; size_t count; int peer; };
 
@@ -82,14 +84,16 @@ struct nccl_record {
     uint64_t comm;                /* NCCL's number of it, equal on all its ranks */
     int      number, rank, ranks; /* of the group: struct nccl_member's, -1: nobody said so */
     uint64_t sequence;            /* NCCL's own count of collectives in `comm`; of what this belongs to */
-    char     function[24], dtype[16], algorithm[16], protocol[12];   /* "AllReduce", "ncclFloat32", "RING", "SIMPLE"; "": not told */
+    char     function[24], dtype[16], algorithm[16], protocol[12];   /* "AllReduce", "ncclFloat32", "RING",
+        "SIMPLE"; "": not told */
     uint64_t bytes;
     int      channels, channel;   /* how many; which one. -1: not told */
     int      peer;                /* rank of the group; -1: none */
     int      step;                /* of a message among those of its channel; -1: none */
     bool     is_send;
     uint64_t begin, end;          /* ns */
-    uint64_t wait_gpu, wait_peer, wait_net;   /* a message's: ns that it waited for the kernel, for its receiver's credit, for
+    uint64_t wait_gpu, wait_peer,
+        wait_net;   /* a message's: ns that it waited for the kernel, for its receiver's credit, for
                                                  the network */
     bool     is_cut;              /* it never ended: the communicator went first */
 };

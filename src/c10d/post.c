@@ -10,6 +10,7 @@
 #include <string.h>
 #include "base/str.h"
 #include "c10d/local.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "device/cells.h"
 #include "device/device.h"
@@ -142,13 +143,27 @@ post_meets(struct task *me, const struct post *post)
 
 static const struct remote_vain vain;   /* below */
 
+/* Of ranks that are processes, which NCCL alone connects. */
+static bool
+needs_gloo(const struct post *post)
+{
+    const struct channel *channel = post->channel;
+    return channel->nccl != NULL && channel->remote == NULL && channel->local->job != NULL && post->peer != post->rank;
+}
+
 /* Finds the other end, or stands in line for it. */
 bool
 local_post(struct task *me, struct post *post)
 {
     const struct channel *channel = post->channel;
+    if (nccl_takes_post(post))
+        return nccl_post_begin(me, post);
     if (channel->remote != NULL && post->peer != post->rank)
         return remote_post_begin(me, post, &vain);
+    if (needs_gloo(post))
+        return failed(me, E_DEVICE,
+                      "%s: the tensor lies in the host's memory, which goes between processes by Gloo, and that "
+                      "is not here: move it to the GPU (t:cuda())", post->name);
     post_meets(me, post);
     struct inbox *inbox = inbox_of(me, post->channel, post->is_send ? post->peer : post->rank);
     if (inbox == NULL || !monitor_init(&post->monitor))
@@ -217,6 +232,10 @@ static void
 post_end(struct task *me, struct post *post)
 {
     struct inbox *inbox = post->inbox;
+    if (post->way != NULL) {
+        nccl_post_end(me, post);
+        return;
+    }
     if (post->request != NULL) {
         remote_post_end(me, post);
         return;
@@ -438,6 +457,8 @@ post_send(struct task *me, struct post *post)
 {
     if (!post_touch(me, post))
         return false;
+    if (post->way != NULL)
+        return nccl_post_run(me, post, &vain);
     if (post->request != NULL)
         return remote_post_send(me, post, &vain);
     monitor_enter(me, &post->inbox->monitor);
@@ -483,6 +504,8 @@ post_receive(struct task *me, struct post *post)
 {
     if (!post_touch(me, post))
         return false;
+    if (post->way != NULL)
+        return nccl_post_run(me, post, &vain);
     if (post->request != NULL)
         return remote_post_receive(me, post, &vain);
     uint64_t now = sched_now(me);

@@ -6,6 +6,7 @@
  * PyTorch: gloo's reduce; ProcessGroupGloo's reduce_scatter and _reduce_scatter_base. */
 #include <string.h>
 #include "c10d/local.h"
+#include "c10d/nccl_internal.h"
 #include "device/cells.h"
 #include "sched/stage.h"
 
@@ -222,8 +223,11 @@ local_reduce_scatter(struct task *me, const struct collective *call)
 {
     int64_t elements = call->elements;
     STAGE(me, c10d_reduce_scatter, call->sequence, call->bytes, elements, call->ranks);
-    if (!tensor_touch(me, call->tensor, true, "reduce-scatter") ||
-        !slots_reduce(me, call, "reduce-scatter"))
+    if (!tensor_touch(me, call->tensor, true, "reduce-scatter"))
+        return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
+    if (!slots_reduce(me, call, "reduce-scatter"))
         return false;
     tell_outcome(me, call);
     return true;
@@ -235,8 +239,11 @@ local_reduce(struct task *me, const struct collective *call)
 {
     int root = call->options.root;
     STAGE(me, c10d_reduce, call->sequence, call->bytes, root, call->ranks);
-    if (!tensor_touch(me, call->tensor, call->rank == root, "reduce") ||
-        !slots_reduce(me, call, "reduce"))
+    if (!tensor_touch(me, call->tensor, call->rank == root, "reduce"))
+        return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
+    if (!slots_reduce(me, call, "reduce"))
         return false;
     if (call->rank == root)
         tell_outcome(me, call);

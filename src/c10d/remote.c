@@ -159,7 +159,7 @@ say_gone(struct task *me, const void *given)
     return communicator_say_lost(me, ((const struct group_meeting *)given)->communicator);
 }
 
-static const struct remote_vain meeting_vain = { meeting_hope, say_gone, NULL };
+const struct remote_vain remote_meeting_vain = { meeting_hope, say_gone, NULL };
 
 /* All members have come, or will: see communicator_meet. */
 static bool
@@ -179,7 +179,7 @@ remote_meet(struct task *me, void *channel_, const struct group_meeting *given)
     if (channel->size < 2 || remote->own != NULL)
         return true;
     remote_wait_begin(&wait, me, channel, &reason);
-    wait.vain = &meeting_vain;
+    wait.vain = &remote_meeting_vain;
     wait.what = given;
     snprintf(name, sizeof name, "group/%016llx", (unsigned long long)given->id);
     const struct transport_channel_options options = {

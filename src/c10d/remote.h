@@ -38,6 +38,7 @@ struct remote_vain {
     bool (*differs)(struct task *me, const void *what);
 };
 extern const struct remote_vain remote_work_vain;   /* of a struct work */
+extern const struct remote_vain remote_meeting_vain;    /* of a struct group_meeting */
 
 /* One wait of a task for other processes, from its first look to its last. */
 struct remote_wait {

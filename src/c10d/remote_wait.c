@@ -143,7 +143,8 @@ remote_failed(struct remote_wait *wait, const struct transport_why *why)
 {
     struct task                 *me     = wait->me;
     struct remote_channel       *remote = wait->channel->remote;
-    atomic_store(&remote->is_broken, true);
+    if (remote != NULL) /* else NCCL's: who waits for it sees to that */
+        atomic_store(&remote->is_broken, true);
     if (task_failed(me)) {
         remote_wait_end(wait);
         return store_failed(wait);

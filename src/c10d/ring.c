@@ -5,6 +5,7 @@
  * Order of use: fill a struct ring, ring_open, then a round or two. PyTorch: the rings of gloo and NCCL. */
 #include <string.h>
 #include "c10d/local.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "sched/stage.h"
 
@@ -229,6 +230,8 @@ local_all_gather(struct task *me, const struct collective *call)
                          .forwards = true };
     if (!tensor_touch(me, call->tensor, false, "all-gather") || !touch_gathered(me, call))
         return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
     paste_mine(me, call);
     bool carried = remote_takes(call);
     if (carried && !remote_run(me, call))

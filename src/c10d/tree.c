@@ -1,6 +1,7 @@
 /* What goes from one to all, and from all to nobody: broadcast along a binomial tree, and the barrier.
  * PyTorch: gloo's broadcast. A barrier costs one latency after the last rank has come; gloo's takes log2(N) rounds. */
 #include "c10d/local.h"
+#include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
@@ -39,6 +40,8 @@ local_broadcast(struct task *me, const struct collective *call)
     int place = (call->rank - root + call->ranks) % call->ranks, distance = 1;
     if (!tensor_touch(me, call->tensor, place != 0, "broadcast"))
         return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
     if (call->bytes == 0)
         return true;
     if (remote_takes(call))
@@ -71,6 +74,8 @@ local_barrier(struct task *me, const struct collective *call)
 {
     STAGE(me, c10d_barrier, call->sequence, call->ranks);
     struct channel *channel = call->channel;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
     if (remote_takes(call))
         return remote_run(me, call);
     monitor_enter(me, &channel->monitor);

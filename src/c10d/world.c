@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include "c10d/internal.h"
 #include "c10d/job.h"
+#include "c10d/nccl.h"
 #include "c10d/remote.h"
 #include "sched/faults.h"
 
@@ -40,8 +41,11 @@ join_job(struct task *me, struct world *world, struct job *job)
 }
 
 static const struct group_backend *
-backend_for(struct world *world, const struct world_options *options)
+backend_for(struct task *me, struct world *world, const struct world_options *options)
 {
+    const struct group_backend *nccl = nccl_backend(me, options);
+    if (nccl != NULL)
+        return nccl;
     if (options->job == NULL || options->size < 2)
         return options->backend != NULL ? options->backend : &backend_local;
     world->own_backend      = backend_remote;
@@ -60,7 +64,7 @@ make_world(struct task *me, const struct world_options *options, int number)
     world->here       = options->job != NULL && job_rank(options->job) < options->size ? job_rank(options->job) : -1;
     world->timeout_ps = options->timeout_ps;
     world->check      = options->check;
-    world->backend    = backend_for(world, options);
+    world->backend    = backend_for(me, world, options);
     world->ranks = calloc((size_t)options->size, sizeof *world->ranks);
     bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
     if (ready && options->job != NULL)

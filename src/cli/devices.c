@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "base/vec.h"
+#include "c10d/nccl.h"
 #include "c10d/plugin.h"
 #include "cli/commands.h"
 #include "cli/message.h"
@@ -18,7 +19,6 @@
 struct missing { const char *name, *soname, *library, *package; };
 static const struct missing missing_table[] = {
     { "cuda", "libcuda.so.1", "the NVIDIA driver", "with the card's driver; the toolkit is nvidia-cuda-toolkit" },
-    { "nccl", "libnccl.so.2", "NCCL's library", "in libnccl2, libnccl-dev" },
 };
 
 static void
@@ -65,6 +65,22 @@ print_transports(void)
         snprintf(label, sizeof label, "  %-6s ", plugin_name(i));
         answer_line(label, transport != NULL ? transport->version : why.text);
     }
+}
+
+/* Ranks are threads or processes. */
+static void
+print_nccl(void)
+{
+    char                     line[512];
+    struct backend_why       why;
+    const struct nccl_table *table = nccl_table_open(&why);
+    int                      gpus  = table != NULL ? table->gpus() : 0;
+    puts("\nback-end between GPUs (--device cuda --backend nccl):");
+    if (table != NULL)
+        snprintf(line, sizeof line, "%s, for up to %d rank%s on this machine: one GPU per rank", table->version(&why),
+                 gpus,
+                 gpus == 1 ? "" : "s");
+    answer_line("  nccl   ", table == NULL ? why.text : line);
 }
 
 static void
@@ -116,6 +132,7 @@ cli_devices(int argc, char **argv)
     puts("ranks     local: tasks of one process, up to 1024");
     print_hardware();
     print_transports();
+    print_nccl();
     print_missing();
     return STATUS_DONE;
 }

@@ -15,13 +15,14 @@
 #include <unistd.h>
 #include "base/vec.h"
 #include "c10d/job.h"
+#include "c10d/nccl.h"
 #include "c10d/plugin.h"
 #include "c10d/transport.h"
 #include "cli/message.h"
 #include "sched/faults.h"
 
 enum { RANKS_MOST = 4096, PORTS_MOST = 65535, HOST = 256 };
-static const char *const names[] = { "local", "gloo", "mpi" };
+static const char *const names[] = { "local", "gloo", "mpi", "nccl" };
 
 /* ---- is it one? ---- */
 
@@ -46,7 +47,7 @@ has_others(void)
 static bool
 is_wanted(const struct run_options *options)
 {
-    return options->backend != NULL ? !is_backend(options, "local") : has_place();
+    return options->backend != NULL && !is_backend(options, "nccl") ? !is_backend(options, "local") : has_place();
 }
 
 /* What asks for a job: for messages. */
@@ -55,7 +56,8 @@ cause_of(const struct run_options *options)
 {
     if (options->backend == NULL)
         return "RANK and WORLD_SIZE set";
-    return is_backend(options, "mpi") ? "--backend mpi" : "--backend gloo";
+    return is_backend(options, "mpi") ? "--backend mpi" : is_backend(options, "nccl") ? "--backend nccl"
+        : "--backend gloo";
 }
 
 static int
@@ -67,7 +69,8 @@ refuse_name(const char *command, const char *name)
     const char *meant = nearest(name, names, countof(names), sizeof names[0]);
     if (meant != NULL)
         return message(STATUS_USAGE, "%s: no --backend %s; did you mean %s?", command, name, meant);
-    return message(STATUS_USAGE, "%s: built without --backend %s, there are local, gloo and mpi; 'ringside devices' "
+    return message(STATUS_USAGE,
+                   "%s: built without --backend %s, there are local, gloo, mpi and nccl; 'ringside devices' "
                    "says what is missing", command, name);
 }
 
@@ -84,10 +87,31 @@ settle_launch(const char *command, const struct run_options *options)
     return -1;
 }
 
+/* What NCCL moves lies on GPUs, which keep their own time. */
+static int
+settle_nccl(const char *command, enum option_scope scope, struct run_options *options, bool has_executor)
+{
+    struct backend_why why;
+    if (!is_backend(options, "nccl"))
+        return -1;
+    if (options->device == NULL || strcmp(options->device, "cuda") != 0)
+        return message(STATUS_USAGE, "%s: --backend nccl moves what lies on GPUs: it needs --device cuda", command);
+    if (scope == OPTION_STEP || (has_executor && options->executor == EXECUTOR_STEPPED))
+        return message(STATUS_USAGE,
+                       "%s: --backend nccl: GPUs keep their own time, so ranks run by themselves: --executor "
+                       "free only", command);
+    if (nccl_table_open(&why) == NULL)
+        return message(STATUS_USAGE, "%s: --backend nccl: %s", command, why.text);
+    options->executor = EXECUTOR_FREE;
+    return -1;
+}
+
 int
 job_start_settle(const char *command, enum option_scope scope, struct run_options *options, bool has_executor)
 {
     int status = options->backend != NULL ? refuse_name(command, options->backend) : -1;
+    if (status < 0)
+        status = settle_nccl(command, scope, options, has_executor);
     if (scope == OPTION_LAUNCH)
         return status < 0 && options->backend != NULL ? settle_launch(command, options) : status;
     if (status >= 0 || !is_wanted(options) || (scope != OPTION_RUN && options->backend == NULL && !has_others()))
@@ -261,8 +285,8 @@ start(const struct run_options *options, struct job_start *out)
         return -1;
     }
     const char *name = options->backend != NULL ? options->backend : "gloo";
-    const struct transport *transport = plugin_open(name, &out->missing);
-    if (transport == NULL && options->backend != NULL)
+    const struct transport *transport = plugin_open(is_backend(options, "nccl") ? "gloo" : name, &out->missing);
+    if (transport == NULL && options->backend != NULL && !is_backend(options, "nccl"))
         return message(STATUS_USAGE, "--backend %s: %s", name, out->missing.text);
     if (is_backend(options, "mpi")) {
         int status = ask_launcher(transport, &o, &address);

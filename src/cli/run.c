@@ -26,6 +26,7 @@
 #include "cli/trial.h"
 #include "cli/watch.h"
 #include "device/device.h"
+#include "c10d/nccl.h"
 #include "device/load.h"
 #include "hw/cost.h"
 #include "lua/lesson.h"
@@ -352,7 +353,8 @@ run_script(struct task *me, struct lesson_run *run)
     const struct run_options *o = run->options;
     struct script_options     options = { .trusted = o->trust, .seed = o->seed, .out = stdout, .variant = o->variant,
                                           .arg_count = o->arg_count, .args = o->args };
-    if (!use_devices(me, o) || !devices_ready(me, 0) || !seed_generator(me, o))
+    if (!use_devices(me, o) || !devices_ready(me, 0) || !seed_generator(me, o) ||
+        (o->backend != NULL && strcmp(o->backend, "nccl") == 0 && !nccl_begin(me, NULL)))
         return false;
     struct script *script = script_new(me, &options);
     if (script == NULL)
@@ -380,6 +382,7 @@ run_script(struct task *me, struct lesson_run *run)
         debugger_finished(run->debugger, me, run->status);
     lesson_remove_script(run->lesson, script);
     script_free(me, script);
+    nccl_end(me);
     if (run->job != NULL)
         leave_job(me, run, ok);
     return ok;

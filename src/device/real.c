@@ -108,16 +108,28 @@ real_end(struct devices *devices)
     devices->real = NULL;
 }
 
+/* As the system's pages: what nobody wrote must be equal in each run, and snapshots may show it. */
+static bool
+clear_segment(struct real_device *real, void *segment, size_t bytes, struct backend_why *why)
+{
+    const struct device_backend *backend = real->devices->backend;
+    return backend->set(real->aside, segment, 0, bytes, why) && backend->finish(real->aside, why);
+}
+
 static void *
 segment_take(void *owner, size_t bytes)
 {
     struct real_device *real = owner;
     struct backend_why  why  = { 0 };
-    void *segment = real->devices->backend->segment(real->device, bytes, &why);
+    const struct device_backend *backend = real->devices->backend;
+    void *segment = backend->segment(real->device, bytes, &why);
     pthread_mutex_lock(&real->mutex);
+    bool ok   = segment != NULL && (!sched_is_stepped(real->devices->sched) || clear_segment(real, segment, bytes, &why));
     real->why = why;
     pthread_mutex_unlock(&real->mutex);
-    return segment;
+    if (!ok && segment != NULL)
+        backend->segment_give(real->device, segment, bytes);
+    return ok ? segment : NULL;
 }
 
 static void
@@ -235,6 +247,13 @@ struct backend_device *
 real_device_of(struct devices *devices, int device)
 {
     return device_of(devices, device)->real->device;
+}
+
+struct timeline *
+devices_timeline(struct sched *sched)
+{
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    return devices != NULL ? real_timeline(devices) : NULL;
 }
 
 struct timeline *

@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include "device/storage.h"
 
-struct task; struct stream; struct backend_stream;
+struct task; struct stream; struct backend_stream; struct timeline;
 
 bool devices_are_real(struct sched *sched);
 /* Elements of `storage` at `from`, which lies in its memory or in its mirror, into the host's. false: failed. */
@@ -20,8 +20,10 @@ bool device_peek(struct task *me, const struct storage *storage, void *to, const
 size_t devices_room(struct sched *sched, int kernel, const void *params);
 /* Two of the run's devices have one memory: the same physical one. Virtual ones all do. */
 bool   devices_share(struct sched *sched, int a, int b);
+/* Of real devices, where a trace is written; NULL. */
+struct timeline *devices_timeline(struct sched *sched);
 /* The real stream behind a stream; NULL: it has none. */
-struct backend_stream *stream_real(struct stream *stream);
+struct backend_stream *stream_backend(struct stream *stream);
 
 /* Makes the mirror; what it holds nobody knows. */
 bool mirror_make(struct task *me, const struct access *access) __attribute__((warn_unused_result));

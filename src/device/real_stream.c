@@ -68,7 +68,7 @@ real_stream_close(struct stream *stream)
 }
 
 struct backend_stream *
-stream_real(struct stream *stream)
+stream_backend(struct stream *stream)
 {
     return stream->real;
 }

@@ -28,7 +28,8 @@ enum {
     BATCHES = 1024,                     /* in one collection: a back-end that never ends must not hold the host up */
     HALF    = TIMELINE_SPANS / 2,
     CROWDED = TIMELINE_SPANS / 4 * 3,   /* from here on a note without record is given up at the first later one */
-    AGAIN   = TIMELINE_SPANS / 16       /* launches until the next try when the first has made no room */
+    AGAIN   = TIMELINE_SPANS / 16,      /* launches until the next try when the first has made no room */
+    BYTES   = 2                         /* which argument they are, of kernels as of copies */
 };
 
 struct span { uint64_t ticket, begin, end; bool has_times; struct lane_event what; };
@@ -177,7 +178,7 @@ make_room(struct timeline_lane *lane, uint64_t tail)
 uint64_t
 timeline_note(struct task *me, struct timeline_lane *lane, const struct lane_event *what)
 {
-    if (lane == NULL || !stage_enabled(me, what->kind))
+    if (lane == NULL || !stage_enabled(me, what->kind) || what->args[BYTES] == 0)
         return 0;
     uint64_t tail = atomic_load_explicit(&lane->tail, memory_order_relaxed);
     if (tail - atomic_load_explicit(&lane->head, memory_order_acquire) >= HALF)
@@ -383,10 +384,10 @@ timeline_finish(struct timeline *timeline, char *text, size_t size)
         return false;
     if (counts.without > 0)
         snprintf(text, size, "the devices' timelines have gaps: of %" PRIu64 " kernels and copies %" PRIu64
-                 " have no times and are not on their lanes (%" PRIu64 " records were dropped)",
+                 " have no times and are not on their lanes (the profiler says that it lost %" PRIu64 " records)",
                  counts.written + counts.without, counts.without, counts.lost);
     else
-        snprintf(text, size, "the devices' timelines may be too short in places: %" PRIu64 " records were dropped",
-                 counts.lost);
+        snprintf(text, size, "the devices' timelines may have kernels and copies that took longer than it looks: the "
+                 "profiler says that it lost %" PRIu64 " records", counts.lost);
     return true;
 }

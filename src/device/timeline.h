@@ -43,8 +43,9 @@ struct timeline_lane *timeline_lane_new(struct task *me, struct timeline *timeli
                                         const struct backend_stream *stream);
 
 /* What is launched next on that stream: its kind, args, line, iteration, flow, rank and device (phase, time and lane do
- * not count). Answers the ticket for the back-end; 0: it is not recorded. One thread at a time for each lane, in the
- * order of the launches: under the stream's mutex, which timeline_collect never takes. */
+ * not count). Answers the ticket for the back-end; 0: it is not recorded, as what has no bytes to write, for devices do
+ * not even begin with that. One thread at a time for each lane, in the order of the launches: under the stream's mutex,
+ * which timeline_collect never takes. */
 uint64_t timeline_note(struct task *me, struct timeline_lane *lane, const struct lane_event *what);
 /* The last ticket so far, read before the host waits ... */
 uint64_t timeline_last(const struct timeline_lane *lane);

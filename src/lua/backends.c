@@ -9,6 +9,7 @@
 #include "base/vec.h"
 #include "c10d/backend.h"
 #include "c10d/job.h"
+#include "c10d/nccl.h"
 #include "c10d/plugin.h"
 #include "device/device.h"
 #include "lua/dispatch.h"
@@ -39,11 +40,21 @@ is_known(const char *lower)
     return found;
 }
 
-/* `local` always; those between processes where their library and our part for it are there. */
+static bool
+is_nccl_here(void)
+{
+    struct backend_why       why;
+    const struct nccl_table *table = nccl_table_open(&why);
+    return table != NULL && table->gpus() > 0;
+}
+
+/* `local` always; those between processes where their library and our part for it are there; NCCL with GPUs. */
 static bool
 is_built(const char *lower)
 {
     struct transport_why why;
+    if (strcmp(lower, backend_nccl.name) == 0)
+        return is_nccl_here();
     for (size_t i = 0; i < plugin_count(); i++)
         if (strcmp(lower, plugin_name(i)) == 0)
             return plugin_open(lower, &why) != NULL;
@@ -58,6 +69,13 @@ backend_here(lua_State *L, const struct task *me)
     const struct job  *job  = share_job(me);
     bool               split = rank == NULL || rank->spawn == NULL || rank->spawn->split;
     return job != NULL && split ? job_backend(job) : backend_local.name;
+}
+
+/* With --backend nccl, whether there are GPUs enough or `local` does it. */
+static bool
+is_nccls(const struct task *me, const char *lower)
+{
+    return nccl_is_on(me->sched) && (strcmp(lower, backend_nccl.name) == 0 || strcmp(lower, backend_local.name) == 0);
 }
 
 /* Of one process alone, which talks to nobody: the name that its job has is as good as ours. */
@@ -76,6 +94,9 @@ refuse_backend(lua_State *L, const char *lower, const char *here)
     if (strcmp(here, backend_local.name) != 0)
         raise_error(L, "RuntimeError", "the ranks of this job have the back-end '%s', not '%s': write '%s', or leave "
                     "it out", here, lower, here);
+    if (strcmp(lower, backend_nccl.name) == 0 && is_built(lower))
+        raise_error(L, "RuntimeError", "the back-end 'nccl' is chosen on the command line: ringside run --device cuda "
+                    "--backend nccl LESSON; here, write '%s', or leave it out", here);
     if (is_built(lower))
         raise_error(L, "RuntimeError", "the back-end '%s' is for ranks that are processes: %s; here, write '%s', or "
                     "leave it out", lower, strcmp(lower, "mpi") == 0 ? "mpirun -n 2 ringside run --backend mpi LESSON"
@@ -96,7 +117,7 @@ check_backend(lua_State *L, struct task *me, const char *name)
         bool fits = lower_name(word, lower);
         if (!fits || !is_known(lower))
             raise_error(L, "AssertionError", "Unknown c10d backend type %.60s: there is %s", name, here);
-        if (strcmp(lower, here) != 0 && !is_lone_jobs(L, me, lower))
+        if (strcmp(lower, here) != 0 && !is_lone_jobs(L, me, lower) && !is_nccls(me, lower))
             refuse_backend(L, lower, here);
         at = at[length] == ',' ? at + length + 1 : NULL;
     }

@@ -20,7 +20,7 @@ struct fault_plan;
 enum executor_kind { EXECUTOR_STEPPED, EXECUTOR_FREE };
 
 /* One part of a run per module above that needs one (devices, lua, ...): set once, freed by its owner. */
-enum sched_part { PART_DEVICES, PART_NAMES, PART_C10D, PART_MODULES, PART_LESSON, PART_PRODUCTS, PART_JOB, PART_COUNT };
+enum sched_part { PART_DEVICES, PART_NAMES, PART_C10D, PART_MODULES, PART_LESSON, PART_PRODUCTS, PART_JOB, PART_NCCL, PART_COUNT };
 
 /* What a debugger sees. Called after each event was appended, by the task that caused it. */
 struct observer {

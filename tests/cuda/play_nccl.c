@@ -1,6 +1,6 @@
-/* play_nccl: plays the CUDA plug-in's table of NCCL with ranks that are threads, each on a GPU of the tests' own runtime
- * and with the tests' own NCCL behind the table, and prints TAP. How late the runtime does its work RINGSIDE_FAKE_CUDA
- * says. Nothing waits for time: who never comes is told by looks that stay in vain.
+/* play_nccl: plays the CUDA plug-in's table of NCCL with ranks that are threads, each on a GPU of the tests' own
+ * runtime and with the tests' own NCCL behind the table, and prints TAP. How late the runtime does its work
+ * RINGSIDE_FAKE_CUDA says. Nothing waits for time: who never comes is told by looks that stay in vain.
  *
  * play_nccl.c has ranks and what is waited for; play_nccl_collectives.c values; play_nccl_faults.c what goes wrong;
  * play_nccl_profiler.c what NCCL tells of itself. */
@@ -105,7 +105,8 @@ play_is_busy(struct play_rank *rank, int looks)
 bool
 play_join(struct play_rank *rank)
 {
-    const struct nccl_member member = { &rank->world->id, rank->rank, rank->world->ranks, rank->world->number, rank->stream };
+    const struct nccl_member member = { &rank->world->id, rank->rank, rank->world->ranks, rank->world->number,
+                                       rank->stream };
     rank->comm = ringside_nccl_1.join(&member, &rank->why);
     return rank->comm != NULL;
 }
@@ -141,7 +142,8 @@ play_copy(struct play_rank *rank, void *to, const void *from, size_t bytes, bool
     bool  done    = between != NULL;
     if (done && !to_host)
         memcpy(between, from, bytes);
-    const struct backend_copy copy = { to_host ? between : to, to_host ? from : between, bytes, to_host ? -1 : rank->gpu,
+    const struct backend_copy copy = { to_host ? between : to, to_host ? from : between, bytes, to_host ? -1
+                                      : rank->gpu,
                                        to_host ? rank->gpu : -1 };
     done = done && ringside_device_backend_1.copy(rank->stream, &copy, 0, &rank->why) &&
            ringside_device_backend_1.finish(rank->stream, &rank->why);

@@ -34,7 +34,8 @@ struct play_world {
     struct play_rank  rank[PLAY_RANKS];
 };
 
-bool play_ok(bool is, const char *sentence, ...) __attribute__((format(printf, 2, 3)));   /* a line of TAP; answers `is` */
+/* a line of TAP; answers `is` */
+bool play_ok(bool is, const char *sentence, ...) __attribute__((format(printf, 2, 3)));
 void play_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 struct backend_host play_host(void);     /* its clock counts how often it was read */
 bool play_ranks(int ranks, const char *name, play_function run);

@@ -111,7 +111,8 @@ reduce_once(struct play_rank *rank, enum dtype dtype, enum nccl_reduce reduce)
     put(dtype, &launch.factor, 0, 2);
     for (int i = 0; dtype == DTYPE_BOOL && i < COUNT; i++)
         host[i] = given(rank->rank, i) % 2 == 0;
-    if (at == NULL || (dtype == DTYPE_BOOL && !play_copy(rank, at, host, COUNT, false)) || !play_launch(rank, &launch) ||
+    if (at == NULL || (dtype == DTYPE_BOOL && !play_copy(rank, at, host, COUNT, false)) ||
+        !play_launch(rank, &launch) ||
         !play_copy(rank, host, at, dtype_size(dtype) * COUNT, true))
         return false;
     for (int i = 0; i < COUNT; i++) {
@@ -258,7 +259,8 @@ barrier(struct play_rank *rank)
     bool begun = last || ringside_nccl_1.launch(rank->comm, &launch, &rank->why);
     bool waits = begun && (last || play_is_busy(rank, 100));
     play_meet(rank);
-    bool done = waits && (!last || ringside_nccl_1.launch(rank->comm, &launch, &rank->why)) && play_await(rank) == NCCL_READY;
+    bool done = waits && (!last || ringside_nccl_1.launch(rank->comm, &launch, &rank->why)) &&
+        play_await(rank) == NCCL_READY;
     play_leave(rank, false);
     return done;
 }
@@ -270,7 +272,8 @@ neighbours(struct play_rank *rank)
     int    ranks = rank->world->ranks, next = (rank->rank + 1) % ranks, before = (rank->rank + ranks - 1) % ranks;
     float  host[COUNT];
     void  *from = fill(rank, DTYPE_F32, 1), *to = play_memory(rank, sizeof host);
-    const struct nccl_operation both[] = { { NCCL_SEND, from, NULL, COUNT, next }, { NCCL_RECV, NULL, to, COUNT, before } };
+    const struct nccl_operation both[] = { { NCCL_SEND, from, NULL, COUNT, next }, { NCCL_RECV, NULL, to, COUNT,
+                                                                                    before } };
     if (from == NULL || to == NULL || !play_join(rank) || play_await(rank) != NCCL_READY ||
         !play_launch(rank, &(struct nccl_launch){ both, 2, NCCL_F32, NCCL_SUM, 0 }) ||
         !play_copy(rank, host, to, sizeof host, true))

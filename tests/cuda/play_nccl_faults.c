@@ -1,5 +1,5 @@
-/* What goes wrong: ranks that do not come, errors that come later or at once, one GPU for two ranks. No call waits, so who
- * looks may give up and abort. */
+/* What goes wrong: ranks that do not come, errors that come later or at once, one GPU for two ranks. No call waits,
+ * so who looks may give up and abort. */
 #include <stdio.h>
 #include <string.h>
 #include "fake/nccl.h"
@@ -38,7 +38,8 @@ absent_later(struct play_rank *rank)
 {
     if (!play_join(rank) || play_await(rank) != NCCL_READY)
         return false;
-    bool waits = rank->rank == 0 || (ringside_nccl_1.launch(rank->comm, &barrier_launch, &rank->why) && play_is_busy(rank, LOOKS));
+    bool waits = rank->rank == 0 || (ringside_nccl_1.launch(rank->comm, &barrier_launch, &rank->why) &&
+                                     play_is_busy(rank, LOOKS));
     play_meet(rank);
     play_leave(rank, true);
     return waits;
@@ -83,7 +84,8 @@ failing(struct play_rank *rank)
                ringside_nccl_1.poll(rank->comm, &again) == NCCL_FAILED && strcmp(again.text, rank->why.text) == 0 &&
                !ringside_nccl_1.launch(rank->comm, &barrier_launch, &again) && strcmp(again.text, rank->why.text) == 0;
     } else {
-        fine = fine && play_await(rank) == NCCL_READY && ringside_nccl_1.launch(rank->comm, &barrier_launch, &rank->why) &&
+        fine = fine && play_await(rank) == NCCL_READY && ringside_nccl_1.launch(rank->comm, &barrier_launch,
+                                                                                &rank->why) &&
                play_is_busy(rank, LOOKS);
     }
     play_meet(rank);
@@ -134,18 +136,21 @@ play_faults(void)
     play_ranks(4, "a rank that never joins keeps the others busy, and they give up", absent_at_the_door);
     play_ok(fake_nccl_aborted() == aborted + 3, "who gave up has aborted its communicator");
     play_ranks(4, "a rank that does not call keeps the others busy, and all give up", absent_later);
-    play_ok(fake_nccl_aborted() == aborted + 7 && fake_nccl_living() == 0, "all communicators are aborted, none is left");
+    play_ok(fake_nccl_aborted() == aborted + 7 && fake_nccl_living() == 0,
+            "all communicators are aborted, none is left");
     play_ranks(4, "after an abort the next group of the same ranks works", after_an_abort);
 
     fake_nccl_break(&(struct fake_nccl_fault){ FAKE_NCCL_SLOW, 1, 300, 0, "" });
     play_ranks(2, "what is in progress for long is done in the end", slow);
     fake_nccl_break(&(struct fake_nccl_fault){ FAKE_NCCL_ASYNC, 1, 20, 6,
-                                               "NCCL WARN something\nsocket progress: connection closed by remote peer\n" });
+                                               "NCCL WARN something\n"
+                                               "socket progress: connection closed by remote peer\n" });
     play_ranks(4, "an error that comes later is told with NCCL's name and words and what to do", failing);
     fake_nccl_break(&(struct fake_nccl_fault){ FAKE_NCCL_REFUSED, 1, 0, 4, "AllReduce : invalid sendbuff" });
     play_ranks(2, "a call that NCCL refuses is told at once", refused);
     fake_nccl_break(NULL);
-    play_world(&(struct play_world){ .ranks = 2, .number = 0, .gpus = 1, .run = crowded }, "two ranks on one GPU are told why not");
+    play_world(&(struct play_world){ .ranks = 2, .number = 0, .gpus = 1, .run = crowded },
+               "two ranks on one GPU are told why not");
     play_ranks(2, "a communicator that is busy takes nothing else", hasty);
     play_ok(fake_nccl_living() == 0, "no failure leaves a communicator behind");
 }

@@ -9,7 +9,8 @@
 #include "plugins/cuda/profiler.h"
 
 enum { RANKS = 4, CHANNELS = 2, STEPS = 2 * (RANKS - 1), BYTES = 4096, MOST = 20000 };
-enum { OF_ONE_RING = 1 + 1 + CHANNELS * (2 + 2 * STEPS + 1) };   /* collective, group; operations, their steps, the channel */
+/* collective, group; operations, their steps, the channel */
+enum { OF_ONE_RING = 1 + 1 + CHANNELS * (2 + 2 * STEPS + 1) };
 
 static struct nccl_record *records;
 static size_t              count;
@@ -58,7 +59,8 @@ is_hop(const struct nccl_record *r)
     int      peer  = r->is_send ? 3 : 1;
     uint64_t waits = r->wait_gpu + r->wait_peer + r->wait_net;
     bool     split = r->is_send ? r->wait_peer > 0 : r->wait_peer == 0;
-    return r->peer == peer && r->bytes == BYTES / (RANKS * CHANNELS) && r->step >= 0 && r->step < STEPS && r->channel >= 0 &&
+    return r->peer == peer && r->bytes == BYTES / (RANKS * CHANNELS) && r->step >= 0 && r->step < STEPS &&
+        r->channel >= 0 &&
            r->channel < CHANNELS && r->wait_gpu > 0 && r->wait_net > 0 && split && waits <= r->end - r->begin;
 }
 
@@ -101,7 +103,8 @@ plays(enum fake_profiler version)
     uint64_t lost = take();
     for (size_t i = 0; i < count; i++)
         whole = is_whole(&records[i], 5) && whole;
-    play_ok(context != NULL && lost == 0 && count == OF_ONE_RING, "version %d: a record of everything that ended", version);
+    play_ok(context != NULL && lost == 0 && count == OF_ONE_RING, "version %d: a record of everything that ended",
+            version);
     play_ok(whole, "version %d: each says its group, rank, collective, algorithm and protocol", version);
     play_ok(count_of(NCCL_RECORD_STEP) == 2 * STEPS * CHANNELS && all_are(is_hop, NCCL_RECORD_STEP),
             "version %d: each message says its peer, channel, step, bytes and what it waited for", version);
@@ -143,7 +146,8 @@ nonsense(void)
     union event_change       change  = { .step = { 77 } };
     struct event_description unknown = { .type = 1 << 20, .parent = (void *)(uintptr_t)0xdeadbeef };
     struct event_description orphan  = { .type = EVENT_STEP, .parent = (void *)(uintptr_t)0x12345678, .step = { 3 } };
-    struct event_description foreign = { .type = EVENT_PROXY, .proxy = { .pid = getpid() + 1, .peer = 1, .is_send = 1 } };
+    struct event_description foreign = { .type = EVENT_PROXY, .proxy = { .pid = getpid() + 1, .peer = 1,
+                                                                        .is_send = 1 } };
     (void)take();
     ncclProfiler_v5.stop(NULL);
     ncclProfiler_v5.stop((void *)(uintptr_t)0x7fffffffffff);
@@ -173,7 +177,8 @@ nonsense(void)
     ncclProfiler_v5.start(context, &handle, &foreign);
     ncclProfiler_v5.stop(handle);
     take();
-    play_ok(count == 1 && records[0].function[0] == '\0', "what another process's network thread does has no parent here");
+    play_ok(count == 1 && records[0].function[0] == '\0',
+            "what another process's network thread does has no parent here");
     ncclProfiler_v5.finalize(context);
     take();
     play_ok(count == 1 && records[0].is_cut && records[0].sequence == 9, "what never ended is recorded as cut");
@@ -257,7 +262,8 @@ together(void)
         if (records[i].kind == NCCL_RECORD_COLLECTIVE && records[i].number == 3 && records[i].rank < 2)
             of[records[i].rank]++;
     play_ok(of[0] == 1 && of[1] == 1, "each rank's collective is recorded under the number of its group");
-    play_ok(all_are(channel_fits, NCCL_RECORD_CHANNEL) && count_of(NCCL_RECORD_CHANNEL) == 4, "channels of the kernel have a length");
+    play_ok(all_are(channel_fits, NCCL_RECORD_CHANNEL) && count_of(NCCL_RECORD_CHANNEL) == 4,
+            "channels of the kernel have a length");
 }
 
 void

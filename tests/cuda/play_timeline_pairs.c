@@ -1,4 +1,5 @@
 /* play_timeline: pairs of events, and the anchors that their times hang on. */
+#include <pthread.h>
 #include "fake/fake.h"
 #include "play_timeline.h"
 
@@ -148,6 +149,49 @@ many_pairs(void)
     close_all();
 }
 
+enum { THREAD_COPIES = 2000 };
+
+static void *
+copier(void *argument)
+{
+    int stream = (int)(intptr_t)argument;
+    CHECK(cudaSetDevice(0) == cudaSuccess);
+    for (uint64_t i = 0; i < THREAD_COPIES; i++) {
+        queue_copy(stream, 1 + i * STREAMS + (uint64_t)stream, 16);
+        if (i % 50 == 0)
+            CHECK(cudaStreamSynchronize(streams[stream].stream) == cudaSuccess);
+    }
+    CHECK(cudaStreamSynchronize(streams[stream].stream) == cudaSuccess);
+    return NULL;
+}
+
+static void
+many_threads(void)
+{
+    static uint64_t last[STREAMS], count[STREAMS];
+    pthread_t threads[STREAMS];
+    uint64_t  lost = 0, got = 0;
+    open_all("pairs");
+    for (int i = 0; i < STREAMS; i++)
+        CHECK(pthread_create(&threads[i], NULL, copier, (void *)(intptr_t)i) == 0);
+    while (got < STREAMS * THREAD_COPIES) {    /* meanwhile */
+        size_t fetched = fetch(&lost);
+        CHECK(lost == 0);
+        for (size_t i = 0; i < fetched; i++) {
+            int stream = (int)(records[i].stream - streams);
+            CHECK(records[i].ticket > last[stream] && (records[i].ticket - 1) % STREAMS == (uint64_t)stream);
+            last[stream] = records[i].ticket;
+            count[stream]++;
+        }
+        got += fetched;
+    }
+    for (int i = 0; i < STREAMS; i++) {
+        CHECK(pthread_join(threads[i], NULL) == 0);
+        CHECK(count[i] == THREAD_COPIES);
+    }
+    close_all();
+}
+
 static void
 broken_gpu(void)
 {
@@ -171,6 +215,7 @@ const struct play_test play_pairs[] = {
     { pair_tightest, "an anchor is the tightest of its readings", NULL },
     { pair_never_ends, "pairs that never end are counted once there are too many", "fail=never:6" },
     { many_pairs, "many operations in one stream are all told, in order", NULL },
+    { many_threads, "threads queue while another fetches: nothing is lost, and all is in order", NULL },
     { broken_gpu, "a broken GPU's records are counted as lost", NULL },
     { NULL, NULL, NULL },
 };

@@ -1,7 +1,7 @@
-/* The GPU's own clock, globaltimer, in nanoseconds of the host's. Both count nanoseconds from moments of their own, so what
- * is sought is one distance. Each kernel bounds it from both sides: it began after the host had asked for it and was over
- * before the host saw that. The bounds of many kernels are intersected. The clocks also drift apart, a few microseconds a
- * second: bounds that contradict each other are of another time, and the newest are taken.
+/* The GPU's own clock, globaltimer, in nanoseconds of the host's. Both count nanoseconds from moments of their own,
+ * so what is sought is one distance. Each kernel bounds it from both sides: it began after the host had asked for it
+ * and was over before the host saw that. The bounds of many kernels are intersected. The clocks also drift apart, a
+ * few microseconds a second: bounds that contradict each other are of another time, and the newest are taken.
  *
  * Interface: gpu_clock_learn, gpu_clock_host. */
 #include "plugins/cuda/profiler.h"

@@ -1,7 +1,7 @@
-/* NCCL for the back-end nccl: the table of c10d/nccl_table.h. Communicators do not block: a call of NCCL's may answer "in
- * progress" and goes on in NCCL's own threads, and nothing else may be asked of the communicator until that is over; only
- * then is what was launched in the stream, so only then an event behind it says when the GPU has done it. `poll` takes
- * these steps one after the other.
+/* NCCL for the back-end nccl: the table of c10d/nccl_table.h. Communicators do not block: a call of NCCL's may
+ * answer "in progress" and goes on in NCCL's own threads, and nothing else may be asked of the communicator until
+ * that is over; only then is what was launched in the stream, so only then an event behind it says when the GPU has
+ * done it. `poll` takes these steps one after the other.
  *
  * Interface: ringside_nccl_1. In PyTorch: torch/csrc/distributed/c10d/NCCLUtils.cpp, ProcessGroupNCCL.cpp. */
 #include <limits.h>
@@ -123,7 +123,8 @@ equip(struct nccl_comm *comm, struct backend_why *why)
 {
     return cuda_enter(comm->stream->device, why) && (comm->done = cuda_mark(comm->stream->device, why)) != NULL &&
            cuda_done(cudaMalloc((void **)&comm->one, sizeof *comm->one), "making room for a barrier's element", why) &&
-           cuda_done(cudaMemsetAsync(comm->one, 0, sizeof *comm->one, comm->stream->stream), "setting a barrier's element", why);
+           cuda_done(cudaMemsetAsync(comm->one, 0, sizeof *comm->one, comm->stream->stream),
+                     "setting a barrier's element", why);
 }
 
 static int
@@ -172,13 +173,15 @@ join(const struct nccl_member *member, struct backend_why *why)
 static int
 reduction_of(struct nccl_comm *comm, const struct nccl_launch *launch, int *op)
 {
-    static const int ops[] = { [NCCL_SUM] = OP_SUM, [NCCL_PRODUCT] = OP_PRODUCT, [NCCL_MIN] = OP_MIN, [NCCL_MAX] = OP_MAX,
+    static const int ops[] = { [NCCL_SUM] = OP_SUM, [NCCL_PRODUCT] = OP_PRODUCT, [NCCL_MIN] = OP_MIN,
+                              [NCCL_MAX] = OP_MAX,
                                [NCCL_AVG] = OP_AVG };
     uint64_t         factor = launch->factor;
     if (launch->reduce != NCCL_PREMUL_SUM) {
         /* Bytes that are truths stay 0 or 1: some is true, all are. */
         bool is_truth = launch->dtype == NCCL_BOOL;
-        *op = is_truth && launch->reduce == NCCL_SUM ? OP_MAX : is_truth && launch->reduce == NCCL_PRODUCT ? OP_MIN : ops[launch->reduce];
+        *op = is_truth && launch->reduce == NCCL_SUM ? OP_MAX : is_truth && launch->reduce == NCCL_PRODUCT ? OP_MIN
+            : ops[launch->reduce];
         return RESULT_SUCCESS;
     }
     int result = comm->api->premul(&comm->premul, &factor, types[launch->dtype], SCALAR_HOST, comm->handle);
@@ -228,7 +231,8 @@ launch(struct nccl_comm *comm, const struct nccl_launch *launch, struct backend_
     int op = OP_SUM;
     if (comm->step != STEP_IDLE) {
         *why = comm->step == STEP_FAILED ? comm->why
-                                         : (struct backend_why){ TROUBLE_FAILED, "NCCL is asked for two things at once" };
+                                         : (struct backend_why){ TROUBLE_FAILED,
+                                                                "NCCL is asked for two things at once" };
         return false;
     }
     if (!cuda_enter(comm->stream->device, why))
@@ -323,7 +327,9 @@ destroy(struct nccl_comm *comm)
 
 extern const struct nccl_table ringside_nccl_1;
 __attribute__((visibility("default"))) const struct nccl_table ringside_nccl_1 = {
-    .abi = NCCL_TABLE_ABI, .size = sizeof(struct nccl_table), .version = library_version, .gpus = gpus, .physical = physical,
-    .profile = profiler_open, .records = profiler_records, .make_id = make_id, .join = join, .poll = poll, .launch = launch,
+    .abi = NCCL_TABLE_ABI, .size = sizeof(struct nccl_table), .version = library_version, .gpus = gpus,
+        .physical = physical,
+    .profile = profiler_open, .records = profiler_records, .make_id = make_id, .join = join, .poll = poll,
+        .launch = launch,
     .abort = abort_comm, .destroy = destroy,
 };

@@ -10,9 +10,11 @@
 
 typedef struct ncclComm *nccl_handle;
 
-enum { RESULT_SUCCESS = 0, RESULT_CUDA = 1, RESULT_SYSTEM = 2, RESULT_INTERNAL = 3, RESULT_ARGUMENT = 4, RESULT_USAGE = 5,
+enum { RESULT_SUCCESS = 0, RESULT_CUDA = 1, RESULT_SYSTEM = 2, RESULT_INTERNAL = 3, RESULT_ARGUMENT = 4,
+      RESULT_USAGE = 5,
        RESULT_REMOTE = 6, RESULT_IN_PROGRESS = 7 };
-enum { TYPE_INT8 = 0, TYPE_UINT8 = 1, TYPE_INT32 = 2, TYPE_INT64 = 4, TYPE_FLOAT16 = 6, TYPE_FLOAT32 = 7, TYPE_FLOAT64 = 8,
+enum { TYPE_INT8 = 0, TYPE_UINT8 = 1, TYPE_INT32 = 2, TYPE_INT64 = 4, TYPE_FLOAT16 = 6, TYPE_FLOAT32 = 7,
+      TYPE_FLOAT64 = 8,
        TYPE_BFLOAT16 = 9 };
 enum { OP_SUM = 0, OP_PRODUCT = 1, OP_MAX = 2, OP_MIN = 3, OP_AVG = 4 };
 enum { SCALAR_DEVICE = 0, SCALAR_HOST = 1 };
@@ -49,7 +51,8 @@ struct nccl_api {
                              cudaStream_t stream);
     int         (*reduce)(const void *send, void *recv, size_t count, int type, int op, int root, nccl_handle comm,
                           cudaStream_t stream);
-    int         (*all_gather)(const void *send, void *recv, size_t count, int type, nccl_handle comm, cudaStream_t stream);
+    int         (*all_gather)(const void *send, void *recv, size_t count, int type, nccl_handle comm,
+                              cudaStream_t stream);
     int         (*reduce_scatter)(const void *send, void *recv, size_t count, int type, int op, nccl_handle comm,
                                   cudaStream_t stream);
     int         (*send)(const void *send, size_t count, int type, int peer, nccl_handle comm, cudaStream_t stream);

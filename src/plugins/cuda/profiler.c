@@ -1,13 +1,13 @@
-/* What NCCL tells of its work: its profiler interface, versions 4 to 6, by which NCCL calls us whenever something of its
- * own begins, changes or ends: on the thread that asked, on its network ("proxy") thread. What has ended becomes a
- * record for the engine to take.
+/* What NCCL tells of its work: its profiler interface, versions 4 to 6, by which NCCL calls us whenever something of
+ * its own begins, changes or ends: on the thread that asked, on its network ("proxy") thread. What has ended becomes
+ * a record for the engine to take.
  *
  * A handle is a number and no address: NCCL may ask about what was forgotten, and about what never was. A collective
- * "ends" when it was queued, before the work on its channels begins that names it as its parent, so what has ended is
- * remembered until its place is needed.
+ * "ends" when it was queued, before the work on its channels begins that names it as its parent, so what has ended
+ * is remembered until its place is needed.
  *
- * All this is the process's: NCCL opens one profiler for all communicators. After a fork, or in NCCL's network thread of
- * another process, numbers are of another process: NCCL says which, and they are left alone.
+ * All this is the process's: NCCL opens one profiler for all communicators. After a fork, or in NCCL's network
+ * thread of another process, numbers are of another process: NCCL says which, and they are left alone.
  *
  * Interface: profiler_open, profiler_records, profiler_name; ncclProfiler_v4, _v5, _v6 are NCCL's to call. */
 #include <dlfcn.h>
@@ -73,7 +73,8 @@ dtype_bytes(const char *dtype)
     static const struct { const char *name; size_t bytes; } sizes[] = {
         { "ncclInt8", 1 },     { "ncclChar", 1 },    { "ncclUint8", 1 },    { "ncclInt32", 4 },    { "ncclInt", 4 },
         { "ncclUint32", 4 },   { "ncclInt64", 8 },   { "ncclUint64", 8 },   { "ncclFloat16", 2 },  { "ncclHalf", 2 },
-        { "ncclFloat32", 4 },  { "ncclFloat", 4 },   { "ncclFloat64", 8 },  { "ncclDouble", 8 },   { "ncclBfloat16", 2 },
+        { "ncclFloat32", 4 },  { "ncclFloat", 4 },   { "ncclFloat64", 8 },  { "ncclDouble", 8 },
+            { "ncclBfloat16", 2 },
         { "ncclFloat8e4m3", 1 }, { "ncclFloat8e5m2", 1 },
     };
     for (size_t i = 0; dtype != NULL && i < sizeof sizes / sizeof *sizes; i++)
@@ -288,7 +289,8 @@ start(void *context, uint64_t type, const struct event_description *from)
     const struct comm *comm = comm_of((uint64_t)(uintptr_t)context);
     if (profiler.is_on && comm != NULL && kind_of(type, &kind)) {
         const struct event *parent = parent_of(from, type);
-        struct event        before = parent != NULL ? *parent : (struct event){ .id = 0 };   /* its place may be the next */
+        /* its place may be the next */
+        struct event        before = parent != NULL ? *parent : (struct event){ .id = 0 };
         struct event       *event  = begin_event(comm, kind);
         if (parent != NULL && kind != NCCL_RECORD_COLLECTIVE && kind != NCCL_RECORD_P2P)
             take_from_parent(event, &before);

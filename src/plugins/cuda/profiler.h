@@ -14,7 +14,8 @@ enum {
     EVENT_CONTROL = 1 << 5, EVENT_CHANNEL = 1 << 6, EVENT_NET = 1 << 7, EVENT_COPY_ENGINE = 1 << 12
 };
 /* What is asked for, always: NCCL keeps one number for the whole process, the one that came last. */
-enum { EVENT_MASK = EVENT_GROUP | EVENT_COLLECTIVE | EVENT_P2P | EVENT_PROXY | EVENT_STEP | EVENT_CHANNEL | EVENT_COPY_ENGINE };
+enum { EVENT_MASK = EVENT_GROUP | EVENT_COLLECTIVE | EVENT_P2P | EVENT_PROXY | EVENT_STEP | EVENT_CHANNEL |
+                    EVENT_COPY_ENGINE };
 
 /* Through which an event goes. A message that is sent waits for the kernel, for its receiver's credit, for the network;
  * one that is received for the network, for a flush, for the kernel. */
@@ -67,12 +68,14 @@ struct event_description {
 union event_change { struct { size_t bytes; } step; struct { uint64_t stamp; } channel; void *data; };
 
 _Static_assert(sizeof(struct event_description) == 112, "5 and 6; 4 has 104 and ends before `group`");
-_Static_assert(offsetof(struct event_description, parent) == 8 && offsetof(struct event_description, rank) == 16, "head");
+_Static_assert(offsetof(struct event_description, parent) == 8 && offsetof(struct event_description, rank) == 16,
+               "head");
 _Static_assert(offsetof(struct event_description, collective.sequence) == 24, "collective");
 _Static_assert(offsetof(struct event_description, collective.count) == 56, "collective");
 _Static_assert(offsetof(struct event_description, collective.algorithm) == 88, "collective");
 _Static_assert(offsetof(struct event_description, collective.group) == 104, "where 4 ends");
-_Static_assert(offsetof(struct event_description, p2p.count) == 48 && offsetof(struct event_description, p2p.peer) == 56, "p2p");
+_Static_assert(offsetof(struct event_description, p2p.count) == 48 && offsetof(struct event_description,
+                                                                               p2p.peer) == 56, "p2p");
 _Static_assert(offsetof(struct event_description, proxy.peer) == 32, "proxy");
 _Static_assert(offsetof(struct event_description, proxy.steps) == 36, "proxy");
 _Static_assert(offsetof(struct event_description, proxy.chunk) == 40, "proxy");

@@ -1,6 +1,6 @@
-/* See nccl.h. Ranks meet in two places: all of them in the rounds of collectives, counted by each; two in line for a send
- * and a receive. Whoever comes last puts the work into the streams of all, whose ranks meanwhile only ask whether it
- * goes on.
+/* See nccl.h. Ranks meet in two places: all of them in the rounds of collectives, counted by each; two in line for a
+ * send and a receive. Whoever comes last puts the work into the streams of all, whose ranks meanwhile only ask
+ * whether it goes on.
  *
  * Interface: nccl_load, which answers the table of these functions; fake_nccl_break, _living, _aborted, _same_gpu. */
 #include "fake/nccl.h"
@@ -154,9 +154,12 @@ profile(const struct round *round)
     for (int i = 0; i < round->ranks; i++) {
         const struct asked    *asked = &round->asked[i];
         const struct fake_ring ring = {
-            .rank = i, .ranks = round->ranks, .channels = 2, .steps = 2 * (round->ranks - 1), .sequence = (uint64_t)round->number,
-            .bytes = round->give, .function = asked->verb == VERB_ALL_REDUCE ? "AllReduce" : "Broadcast", .dtype = "ncclUint8",
-            .algorithm = "RING", .protocol = "SIMPLE", .count = round->give, .stamp = 1000000 + (uint64_t)round->number * 100000,
+            .rank = i, .ranks = round->ranks, .channels = 2, .steps = 2 * (round->ranks - 1),
+                .sequence = (uint64_t)round->number,
+            .bytes = round->give, .function = asked->verb == VERB_ALL_REDUCE ? "AllReduce" : "Broadcast",
+                .dtype = "ncclUint8",
+            .algorithm = "RING", .protocol = "SIMPLE", .count = round->give,
+                .stamp = 1000000 + (uint64_t)round->number * 100000,
         };
         if (asked->comm->profiler != NULL)
             fake_profiler_ring(FAKE_PROFILER_V5, asked->comm->profiler, &ring);
@@ -439,7 +442,8 @@ compare_gpus(struct meeting *meeting)
             char text[120];
             if (meeting->member[i]->device != meeting->member[j]->device)
                 continue;
-            snprintf(text, sizeof text, "Duplicate GPU detected : rank %d and rank %d both on CUDA device %x", i, j, 0x1000);
+            snprintf(text, sizeof text, "Duplicate GPU detected : rank %d and rank %d both on CUDA device %x", i, j,
+                     0x1000);
             for (int k = 0; k < meeting->ranks; k++)
                 (void)fail(meeting->member[k], RESULT_USAGE, text);
             return;
@@ -457,7 +461,8 @@ join(nccl_handle *out, int ranks, struct nccl_id id, int rank, struct nccl_confi
     (void)cudaGetDevice(&comm->device);
     comm->rank = rank;
     if (getenv("NCCL_PROFILER_PLUGIN") != NULL)
-        comm->profiler = fake_profiler_open(FAKE_PROFILER_V5, (uint64_t)strtoull((char *)id.bytes + 10, NULL, 10), config->name,
+        comm->profiler = fake_profiler_open(FAKE_PROFILER_V5, (uint64_t)strtoull((char *)id.bytes + 10, NULL, 10),
+                                            config->name,
                                             ranks, rank);
     pthread_mutex_lock(&fake.mutex);
     struct meeting *meeting = comm->meeting = meeting_of(&id, ranks);
@@ -562,7 +567,8 @@ const struct nccl_api *
 nccl_load(struct backend_why *why)
 {
     static const struct nccl_api api = {
-        version, unique_id, join, async_error, destroy, abort_comm, text, last_error, group_start, group_end, all_reduce,
+        version, unique_id, join, async_error, destroy, abort_comm, text, last_error, group_start, group_end,
+            all_reduce,
         broadcast, reduce, all_gather, reduce_scatter, send_to, recv_from, premul, premul_free,
     };
     (void)why;

@@ -1,7 +1,8 @@
-/* A NCCL of the tests' own: the functions of plugins/cuda/nccl_api.h for communicators that are threads of one process,
- * made of the CUDA runtime's public calls, so it does its work on whatever runtime is linked: the tests' own too. What a
- * rank gives is copied to the host in its stream, added up behind all of them, and copied back. As with NCCL a call
- * answers "in progress" until the others have called as well, waits for nobody, and never ends if somebody does not come.
+/* A NCCL of the tests' own: the functions of plugins/cuda/nccl_api.h for communicators that are threads of one
+ * process, made of the CUDA runtime's public calls, so it does its work on whatever runtime is linked: the tests'
+ * own too. What a rank gives is copied to the host in its stream, added up behind all of them, and copied back. As
+ * with NCCL a call answers "in progress" until the others have called as well, waits for nobody, and never ends if
+ * somebody does not come.
  *
  * It calls the profiler, as NCCL 2.28 does, when NCCL_PROFILER_PLUGIN is set. */
 #ifndef FAKE_NCCL_H
@@ -19,9 +20,11 @@ enum fake_nccl_trouble {
 struct fake_nccl_fault { enum fake_nccl_trouble trouble; int rank, count, result; const char *text; };
 
 void fake_nccl_break(const struct fake_nccl_fault *fault);     /* of the communicators that live and come; NULL: none */
-int  fake_nccl_living(void);                                   /* communicators that were neither destroyed nor aborted */
+/* communicators that were neither destroyed nor aborted */
+int  fake_nccl_living(void);
 int  fake_nccl_aborted(void);                                  /* how many were, ever */
-void fake_nccl_same_gpu(bool refused);                         /* false: ranks may share one, which NCCL does not allow */
+/* false: ranks may share one, which NCCL does not allow */
+void fake_nccl_same_gpu(bool refused);
 
 /* ---- nccl_player.c: what NCCL calls of a profiler ---- */
 

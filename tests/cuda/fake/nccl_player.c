@@ -1,6 +1,6 @@
 /* Plays what NCCL 2.27 to 2.29 call of a profiler for a ring all-reduce over the network: the collective, which ends
- * when it is queued; then from the network thread, for each channel, an operation that sends and one that receives, with
- * a message a step; and the kernel's own channel with the GPU's stamps.
+ * when it is queued; then from the network thread, for each channel, an operation that sends and one that receives,
+ * with a message a step; and the kernel's own channel with the GPU's stamps.
  *
  * Interface: fake_profiler_open, fake_profiler_ring, fake_profiler_close. */
 #include "fake/nccl.h"
@@ -50,7 +50,8 @@ fake_profiler_close(enum fake_profiler version, void *context)
 
 /* A message is posted, waits for the kernel, for its receiver's credit and for the network; or the other way round. */
 static void
-play_step(enum fake_profiler version, void *context, void *operation, const struct fake_ring *ring, int step, bool is_send)
+play_step(enum fake_profiler version, void *context, void *operation, const struct fake_ring *ring, int step,
+          bool is_send)
 {
     static const int sends[] = { STATE_SEND_GPU, STATE_SEND_PEER, STATE_SEND_NET };
     static const int receives[] = { STATE_RECV_NET, STATE_RECV_FLUSH, STATE_RECV_GPU };
@@ -63,7 +64,8 @@ play_step(enum fake_profiler version, void *context, void *operation, const stru
 }
 
 static void
-play_operation(enum fake_profiler version, void *context, void *collective, const struct fake_ring *ring, int channel, bool is_send)
+play_operation(enum fake_profiler version, void *context, void *collective, const struct fake_ring *ring, int channel,
+               bool is_send)
 {
     int peer = (ring->rank + (is_send ? 1 : ring->ranks - 1)) % ring->ranks;
     struct event_description d = {
@@ -96,7 +98,8 @@ fake_profiler_ring(enum fake_profiler version, void *context, const struct fake_
     void                    *all   = begin(version, context, &group);
     struct event_description d = {
         .type = EVENT_COLLECTIVE, .parent = all, .rank = ring->rank,
-        .collective = { .sequence = ring->sequence, .function = ring->function, .count = ring->count, .dtype = ring->dtype,
+        .collective = { .sequence = ring->sequence, .function = ring->function, .count = ring->count,
+                       .dtype = ring->dtype,
                         .channels = (uint8_t)ring->channels, .warps = 16, .algorithm = ring->algorithm,
                         .protocol = ring->protocol, .group = all },
     };

@@ -6,15 +6,7 @@
 #define CUDA_KERNELS_ELEMENT_H
 #include "base/number.h"
 #include "plugins/cuda/kernels/device.h"
-
-/* Functions that are called, not copied into each kernel; loops that stay loops: there are many kernels. */
-#ifdef __CUDACC__
-#define CALLED_ON_DEVICE static __device__ __noinline__
-#define ROLLED _Pragma("unroll 1")
-#else
-#define CALLED_ON_DEVICE static inline
-#define ROLLED
-#endif
+#include "plugins/cuda/kernels/rolled.h"
 
 template <int from, int to> struct conversion;
 #define CONVERT(from_type, from_c, to_type, to_c, expression)                                                      \

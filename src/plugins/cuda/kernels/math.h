@@ -3,13 +3,9 @@
 #ifndef CUDA_KERNELS_MATH_H
 #define CUDA_KERNELS_MATH_H
 #include "plugins/cuda/kernels/device.h"
+#include "plugins/cuda/kernels/rolled.h"
 
-/* They are long: called, not copied into each kernel. */
-#ifdef __CUDACC__
-#define MATH static __host__ __device__ __noinline__
-#else
-#define MATH BOTH
-#endif
+#define MATH CALLED_BOTH   /* they are long */
 #include "tensor/cpu/transcendental_bodies.h"
 #include "tensor/cpu/math_bodies.h"
 

@@ -3,7 +3,7 @@
  * for each dimension. The dimensions are taken as they lie in the first view, which is written: so neighbours among the
  * threads write neighbours in memory.
  *
- * Interface: walk_begin, walk_at. In PyTorch: ATen/cuda/detail/OffsetCalculator.cuh. */
+ * Interface: walk_begin or walk_in_order, walk_at. In PyTorch: ATen/cuda/detail/OffsetCalculator.cuh. */
 #ifndef CUDA_KERNELS_WALK_H
 #define CUDA_KERNELS_WALK_H
 #include "plugins/cuda/kernels/element.h"
@@ -94,6 +94,17 @@ places_by_division(const struct walk<views> *walk, I rest, int64_t *at)
             at[v] += (int64_t)index * walk->view[v]->stride[d];
         rest = left;
     }
+}
+
+/* The same for who counts elements in row-major order: so does the walk. */
+template <int views> CALLED_ON_DEVICE void
+walk_in_order(struct walk<views> *walk)
+{
+    walk_begin<views>(walk);
+    walk->order = 0;
+    walk->dims  = 0;
+    ROLLED for (int d = walk->view[0]->dims - 1; d >= 0; d--)
+        walk->order |= (uint32_t)d << 4 * walk->dims++;
 }
 
 template <int views> struct places { int64_t at[views]; };
