@@ -3,13 +3,13 @@
  * whether it goes on.
  *
  * Interface: nccl_load, which answers the table of these functions; fake_nccl_break, _living, _aborted, _same_gpu. */
-#include "fake/nccl.h"
+#include "nccl.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "fake/nccl_sum.h"
+#include "nccl_sum.h"
 #include "plugins/cuda/nccl_api.h"
 
 enum { RANKS = 16, GROUPED = 256 };
