@@ -231,8 +231,8 @@ join_round(const struct asked *asked)
     struct round    *round = round_of(comm->meeting, comm->next++);
     round->asked[comm->rank] = *asked;
     comm->pending++;
-    if (++round->come < round->ranks)
-        return;
+    if (++round->come < round->ranks || comm->meeting->left > 0)
+        return;     /* who has left comes no more */
     for (int i = 1; i < round->ranks; i++)
         if (round->asked[i].verb != round->asked[0].verb || round->asked[i].count != round->asked[0].count)
             return;     /* as NCCL: nobody notices, and nobody ends */
