@@ -12,24 +12,6 @@
 #include "device/device.h"
 #include "device/real.h"
 
-struct nccl {
-    const struct nccl_table *table;
-    struct nccl_events      *events;
-    atomic_bool              told;     /* that there are too few GPUs */
-};
-
-const struct nccl_table *
-nccl_table(const struct nccl *nccl)
-{
-    return nccl->table;
-}
-
-struct nccl_events *
-nccl_events(const struct nccl *nccl)
-{
-    return nccl->events;
-}
-
 /* ---- the plug-in's table ---- */
 
 static const struct nccl_table *

@@ -89,7 +89,7 @@ nccl_accepts(struct task *me, const struct collective *call)
     if (first != NULL && !device_fits(me, call, first))
         return false;
     if (first == NULL || tensor_device(first) < 0)
-        return first == NULL || local_accepts(me, call);
+        return first == NULL || backend_local.accepts(me, call);
     return reduction_fits(me, call) && algorithm_fits(me, call);
 }
 
@@ -266,6 +266,6 @@ nccl_run(struct task *me, const struct collective *call)
     if (launch.count > 0 && !nccl_launch(me, nccl, &nccl->ends[call->rank], &launch, &wait))
         return false;
     tell_outcome(call);
-    nccl_events_collect(me, nccl_events(nccl->nccl));
+    nccl_events_collect(me, nccl->nccl->events);
     return true;
 }

@@ -42,12 +42,11 @@ sub said {
     return ($run->{out} . $run->{err}, $run->{status});
 }
 
-for my $world (2, 4) {
-    for my $order ('lazy', 'eager', 'seed:7') {
-        my ($text, $status) = said("devices=4,order=$order", 'run', @nccl, $lesson, '--', "world=$world");
-        is($status, 0, "$world ranks on GPUs of their own have plain sums and the mean of all gradients, $order") or diag($text);
-        unlike($text, qr/misuse/, "and call CUDA as they should") or diag($text);
-    }
+for my $case ([ 2, 'lazy' ], [ 4, 'seed:7' ]) {
+    my ($world, $order) = @$case;
+    my ($text, $status) = said("devices=4,order=$order", 'run', @nccl, $lesson, '--', "world=$world");
+    is($status, 0, "$world ranks on GPUs of their own have plain sums and the mean of all gradients, $order") or diag($text);
+    unlike($text, qr/misuse/, "and call CUDA as they should") or diag($text);
 }
 
 my $trace = "/tmp/ringside-nccl-$$.trace";
@@ -58,6 +57,11 @@ for my $kind ('comm.nccl.collective', 'comm.nccl.channel', 'comm.hop', 'comm.ncc
     my @lines = grep { /\Q$kind\E/ } split /\n/, $events;
     cmp_ok(scalar @lines, '>=', 8, "the trace has what NCCL tells of itself: $kind") or diag($events);
 }
+my ($rings) = said('devices=4', 'events', $trace, 'comm.nccl.ring');
+like($rings, qr/^\d+ comm\.nccl\.ring .*channel=0 gpus="0 1 2 3"/, "and NCCL's own ring of GPUs") or diag($rings);
+is(() = $rings =~ /comm\.nccl\.ring/g, 1, 'once');
+my ($dumps) = said('devices=4', 'events', $trace, 'comm.nccl.dump');
+like($dumps, qr/what=topology.*what=graphs/s, 'and the topology that it found') or diag($dumps);
 unlink $trace;
 
 ($text, $status) = said('devices=1', 'run', @nccl, $lesson, '--', 'world=4');
