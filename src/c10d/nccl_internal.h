@@ -41,7 +41,6 @@ struct nccl_channel {
     struct nccl     *nccl;
     struct nccl_id   id;               /* in the channel's monitor */
     bool             has_id;
-    atomic_bool      is_broken;        /* something failed: what is left is aborted */
     uint64_t         meeting;          /* the group's id */
     int              number;           /* the group's */
     struct store    *store;            /* all members'; NULL: they share memory */

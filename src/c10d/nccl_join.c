@@ -48,7 +48,7 @@ give_up(struct task *me, struct nccl_channel *nccl, struct nccl_end *end, struct
 {
     struct transport_why why;
     snprintf(why.text, sizeof why.text, "%.*s", (int)sizeof why.text - 1, words);
-    atomic_store(&nccl->is_broken, true);
+    atomic_store(&wait->channel->local->nccl_broken, true);
     (void)remote_failed(wait, &why);             /* what each rank was doing is told before anything is aborted */
     nccl_close_end(nccl->nccl, end, true);
     nccl_events_collect(me, nccl->nccl->events);
