@@ -74,6 +74,13 @@ end
 
 if options.what == "absent" then
   dist.spawn(worker, { world = world })
+elseif options.what == "one" then
+  local sums = dist.spawn(function(rank)
+    local t = made(rank, 3)
+    dist.all_reduce(t)
+    return t:sum():item()
+  end, { world = 1 })
+  rs.check("the sum of one rank is its own", sums[0] == 18)
 else
   local results, right, sum = dist.spawn(worker, { world = world }), true, 0
   for r = 0, world - 1 do sum = sum + (r + 1) end

@@ -72,6 +72,14 @@ is(() = $text =~ /4 ranks on 1 GPU: NCCL wants one GPU per rank; using Ringside'
 is($status, 3, 'a rank that calls nothing ends the run as a hang') or diag($text);
 like($text, qr/rank 1 (?:returned|has ended)/, 'and is named') or diag($text);
 
+# ---- processes: the tests' NCCL is one process's, so two of them never meet ----
+
+($text, $status) = said('devices=2', 'launch', '--nproc', 1, @nccl, $lesson, '--', 'what=one');
+is($status, 0, 'a process of its own meets itself through the store') or diag($text);
+($text, $status) = said('devices=2', 'launch', '--nproc', 2, @nccl, '--timeout', 3, $lesson, '--', 'world=2');
+is($status, 3, 'processes that NCCL does not connect give up in time') or diag($text);
+like($text, qr/TimeoutError: timed out after 3 s: .*init_process_group/, 'and say in what they waited') or diag($text);
+
 # ---- where it cannot be used ----
 
 ($text, $status) = said('devices=4', 'run', '--backend', 'nccl', $lesson);

@@ -640,6 +640,29 @@ an_error_of_one_ranks_nccl_reaches_all(void **state)
     assert_int_equal(fake.aborted, 4);
 }
 
+static bool
+in_a_second_group(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct group_options  all    = { .ranks = NULL };
+    struct process_group *second = NULL;
+    struct tensor        *t      = made(me, me->rank, 5, 1);
+    if (!expect(me, ranks, process_group_new(me, group, &all, &second), "a second group"))
+        return false;
+    bool done = group_all_reduce_now(me, second, t, NULL) && me->rank != 1 && group_barrier_now(me, second);
+    return !expect(me, ranks, !done, "in vain");
+}
+
+static void
+what_fails_in_one_group_aborts_the_communicators_of_all(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = in_a_second_group };
+    fake.failing = 1;
+    fake.words   = "NCCL failed";
+    run_free(&ranks);
+    assert_int_equal(fake.aborted, 4);
+}
+
 /* ---- what NCCL tells ---- */
 
 static size_t
@@ -779,6 +802,7 @@ main(void)
         cmocka_unit_test_setup(a_rank_that_never_comes_is_named_on_every_rank, begin),
         cmocka_unit_test_setup(a_deadline_ends_the_wait_and_names_who_is_missing, begin),
         cmocka_unit_test_setup(an_error_of_one_ranks_nccl_reaches_all, begin),
+        cmocka_unit_test_setup(what_fails_in_one_group_aborts_the_communicators_of_all, begin),
         cmocka_unit_test_setup(what_nccl_tells_stands_on_lanes_in_the_order_of_time, begin),
         cmocka_unit_test_setup(rings_are_read_from_ncclsgraphs, begin),
     };
