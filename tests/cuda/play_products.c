@@ -253,7 +253,7 @@ conv_call(struct play *p, enum dtype dtype, const struct filter *f, enum layout 
     call.in[1] = view_of(p, dtype, layout, sizes[1]);
     call.out   = view_of(p, dtype, LAYOUT_PLAIN, sizes[2]);
     struct conv shape = conv_shape(steps, image.size, weight.size, result.size);
-    size_t      packed = (size_t)(view_count(call.in[0]) + view_count(call.in[1]) + sizes[1].size[0]) * dtype_size(dtype);
+    size_t      packed = (size_t)(view_count(&call.in[0]) + view_count(&call.in[1]) + sizes[1].size[0]) * dtype_size(dtype);
     call.workspace = workspace_new(p, conv_workspace(&shape, dtype, true) + packed + 3 * 64);
     return call;
 }
@@ -316,9 +316,9 @@ convolution_of_odd_values(struct play *p)
     call.start  = 1;
     call.length = p->kernel == KERNEL_cpu_conv2d_weight ? f->kh : f->h;
     call.step   = p->kernel == KERNEL_cpu_conv2d_weight ? f->kw : f->w;
-    for (int64_t i = 0; i < view_count(call.in[0]); i += 97)
+    for (int64_t i = 0; i < view_count(&call.in[0]); i += 97)
         fill_odd(p, (struct cpu_view){ .data = view_at(call.in[0], i), .dtype = DTYPE_F32 });
-    for (int64_t i = 0; i < view_count(call.in[1]); i += 5)
+    for (int64_t i = 0; i < view_count(&call.in[1]); i += 5)
         fill_odd(p, (struct cpu_view){ .data = view_at(call.in[1], i), .dtype = DTYPE_F32 });
     compare(p, p->kernel, &call);
 }

@@ -24,7 +24,8 @@ CPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.cpu.o)
 
 # What the tests have in the place of the plug-in's own files, which open NVIDIA's libraries.
 FAKE_C    := $(sort $(wildcard tests/cuda/fake/*.c))
-RUNTIME_O := $(call obj,$(filter %/reference.c %/tolerance.c tests/cuda/fake/runtime%,$(FAKE_C))) $(OUT)/obj/tests/cuda/fake/emulate.o
+EMULATE_O := $(call obj,$(addprefix tests/cuda/fake/,reference.c tolerance.c)) $(OUT)/obj/tests/cuda/fake/emulate.o
+RUNTIME_O := $(call obj,$(filter tests/cuda/fake/runtime%,$(FAKE_C))) $(EMULATE_O)
 FAKE_O    := $(call obj,$(FAKE_C)) $(OUT)/obj/tests/cuda/fake/emulate.o
 FAKED_O   := $(filter-out %/nccl_load.o %/cublas.o,$(CUDA_O)) $(FAKE_O) $(CPU_O)
 
@@ -75,10 +76,11 @@ $(OUT)/fake_cuda.so: $(FAKED_O) $(OUT)/libringside.a src/plugins/cuda/symbols.ma
 
 # Each of the players takes what it plays.
 PLAYER_LINK = $(CXX) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS)
+FAULTY_O        := $(OUT)/obj/tests/cuda/play_kernels_faulty.o
+KERNEL_FAMILIES := kernels elementwise reduce rows pick products
 play        = $(call obj,$(addprefix tests/cuda/play_,$(addsuffix .c,$(1))))
-$(OUT)/play_kernels: $(call play,kernels kernels_check kernels_compare kernels_views elementwise reduce rows pick products) \
-                     $(OUT)/obj/tests/cuda/play_kernels_faulty.o $(filter-out %/runtime%,$(RUNTIME_O)) $(CPU_O) \
-                     $(filter %/table.o %/limits.o,$(CUDA_O)) $(filter $(OUT)/obj/src/plugins/cuda/limits_%,$(CUDA_O)) $(OUT)/libringside.a
+$(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) $(CPU_O) \
+                     $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_plugin: $(call play,plugin parts faults process)
 	$(PLAYER_LINK)
@@ -97,7 +99,7 @@ $(OUT)/obj/src/plugins/cuda/%.o: src/plugins/cuda/%.c $(OUT)/cuda_flags
 	$(COMPILE_CUDA) -MMD -MP -c -o $@ $<
 $(OUT)/obj/tests/cuda/%.o: tests/cuda/%.c $(OUT)/cuda_flags
 	@mkdir -p $(@D)
-	$(COMPILE_CUDA) -Wno-unused-parameter -MMD -MP -c -o $@ $<
+	$(COMPILE_CUDA) -Itests/cuda -Wno-unused-parameter -MMD -MP -c -o $@ $<
 $(OUT)/obj/tests/cuda/%.o: tests/cuda/%.cc $(OUT)/cuda_flags
 	@mkdir -p $(@D)
 	$(COMPILE_KERNEL) -Itests/cuda -MMD -MP -c -o $@ $<
@@ -114,4 +116,4 @@ $(OUT)/nvcc_flags: FORCE
 	@mkdir -p $(@D); echo "$(if $(NVCC),$(COMPILE_NVCC))" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-ALL_O += $(CUDA_O) $(GPU_O) $(CPU_O) $(FAKE_O) $(call obj,$(wildcard tests/cuda/*.c)) $(OUT)/obj/tests/cuda/play_kernels_faulty.o
+ALL_O += $(CUDA_O) $(GPU_O) $(CPU_O) $(FAKE_O) $(call obj,$(wildcard tests/cuda/*.c)) $(FAULTY_O)
