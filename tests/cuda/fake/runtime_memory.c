@@ -12,7 +12,8 @@ enum { ALIGNED = 512, FILL = 0xff };
 struct piece { char *at; size_t bytes; };
 struct pieces { struct piece *piece; size_t count, room; };
 
-struct region { char *base; size_t touched, used; struct pieces given; };   /* touched: bytes that ever were given out */
+/* touched: bytes that ever were given out; open: of them, those that can be read and written now */
+struct region { char *base; size_t touched, open, used; struct pieces given; };
 
 static struct region regions[FAKE_DEVICES];
 static struct pieces pinned;
@@ -92,25 +93,31 @@ fake_place(const void *memory, size_t bytes)
 }
 
 static void
-protect(int access)
+open_up_to(struct region *region, size_t bytes)
 {
-    for (int device = 0; device < fake.devices; device++)
-        if (regions[device].touched > 0 && mprotect(regions[device].base, regions[device].touched, access) != 0)
-            abort();
+    if (region->open == bytes)
+        return;
+    size_t most = bytes > region->open ? bytes : region->open;
+    if (mprotect(region->base, most, bytes > region->open ? PROT_READ | PROT_WRITE : PROT_NONE) != 0)
+        abort();
+    region->open = bytes;
 }
 
 void
 fake_open(void)
 {
-    if (openers++ == 0)
-        protect(PROT_READ | PROT_WRITE);
+    for (int device = 0; device < fake.devices && openers == 0; device++)
+        open_up_to(&regions[device], regions[device].touched);
+    openers++;
 }
 
+/* Not with guard=off: closing takes long where several threads run. */
 void
 fake_close(void)
 {
-    if (--openers == 0)
-        protect(PROT_NONE);
+    openers--;
+    for (int device = 0; device < fake.devices && openers == 0 && fake.guard; device++)
+        open_up_to(&regions[device], 0);
 }
 
 /* ---- devices ---- */
