@@ -1,13 +1,14 @@
 # cuda.so, and for the tests fake_cuda.so: the same host code with the same kernels, compiled for CPUs, on a runtime of the
 # tests' own (tests/cuda/fake/fake.h). The first needs nvcc, the second CUDA's headers alone. Part of the Makefile.
 #
-#   make SM=90          for GPUs of these architectures ("80 90"); SM=all: all that nvcc knows. Left out: 90, and code of
-#   make NVCC=          no cuda.so                                 75 for all others, which the driver compiles when it loads
+#   make SM="80 90"     code for GPUs of these architectures; SM=all: all that nvcc knows. Left out: for the GPUs that this
+#                       machine has. Others take what stands beside it, for the oldest: the driver compiles it as it loads
+#   make NVCC=          no cuda.so
 #   make cuda-all       each kernel for each architecture, in build/cuda-all, as SM=all does
 #   make CUDA_HOME=/opt/cuda CUDA_HOST_CXX=g++-13
 NVCC      ?= $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard $(CUDA_HOME)/bin/nvcc /usr/local/cuda/bin/nvcc))
 CUDA_HOME ?= $(or $(patsubst %/bin/nvcc,%,$(realpath $(firstword $(NVCC)))),$(firstword $(wildcard /usr/local/cuda /opt/cuda)))
-SM        ?= 90
+SM        ?= $(sort $(subst .,,$(shell nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | grep '^[0-9.]*$$')))
 
 # -isystem of the compiler's own folder would hide C++'s headers.
 CUDA_FOLDERS := $(filter-out /usr/include,$(wildcard $(addprefix $(CUDA_HOME)/,include extras/CUPTI/include) \
