@@ -224,6 +224,20 @@ devices_share(struct sched *sched, int a, int b)
            devices->backend->physical(device_of(devices, b)->real->device);
 }
 
+void
+device_name(struct sched *sched, int device, char *name, size_t size)
+{
+    struct devices      *devices = sched_part(sched, PART_DEVICES);
+    struct backend_probe probe;
+    if (devices->real == NULL) {
+        snprintf(name, size, "virtual device:%d", device);
+        return;
+    }
+    devices->backend->probe(&probe);
+    int physical = devices->backend->physical(device_of(devices, device)->real->device);
+    snprintf(name, size, "%s", physical < probe.count ? probe.device[physical].name : devices->backend->name);
+}
+
 /* Once for each kernel of a run. */
 void
 real_tell_host(struct task *me, struct devices *devices, const char *name)

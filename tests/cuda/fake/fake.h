@@ -15,6 +15,7 @@
  *     memory=MiB                   of each: 1024
  *     processors=N                 multiprocessors of each: 4
  *     check=on|off                 the CPU's functions beside the kernels: on
+ *     guard=on|off                 devices' memory is closed to the host between operations: on
  *     peer=on|off                  straight ways between GPUs: on
  *     mode=shared|exclusive|prohibited     compute mode of each: shared
  *     fail=no-driver|old-driver|no-gpu|wrong-architecture
@@ -44,7 +45,7 @@ struct fake_settings {
     uint64_t        random;             /* of ORDER_SEED */
     int             devices, processors;
     size_t          memory;             /* bytes of each */
-    bool            check, peer, wrong_architecture;
+    bool            check, peer, guard, wrong_architecture;
     int             driver, count_error;
     int             mode;               /* enum cudaComputeMode */
     uint64_t        fail_memory, fail_pinned, fail_illegal, fail_launch, fail_never;     /* how many more; 0: never */

@@ -10,7 +10,7 @@
 enum { FAKE_DRIVER = 13000, OLD_DRIVER = 11000, LEAST_PRIORITY = 0, MOST_PRIORITY = -5 };
 
 struct fake_settings   fake = { .devices = 1, .processors = 4, .memory = (size_t)1024 << 20, .check = true,
-                                .peer = true, .driver = FAKE_DRIVER };
+                                .peer = true, .guard = true, .driver = FAKE_DRIVER };
 static struct { pthread_mutex_t lock; pthread_once_t once; cudaError_t broken; }
     state = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT };
 
@@ -118,6 +118,8 @@ set_word(const char *word)
         return set_mode(value);
     if (is_word(word, "check", &value))
         return set_switch(value, &fake.check);
+    if (is_word(word, "guard", &value))
+        return set_switch(value, &fake.guard);
     if (is_word(word, "peer", &value))
         return set_switch(value, &fake.peer);
     if (is_word(word, "devices", &value) && is_number(value, &number) && number <= FAKE_DEVICES)
