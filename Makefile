@@ -116,6 +116,7 @@ COMPILE_MPI = $(CC) $(filter-out -fPIE,$(BASE)) $(FIT_SO) $(WARN) $(OPT) $(CFLAG
 LINK_SO     = $(OPT) $(CFLAGS) -shared $(filter-out -pie,$(LINK)) -Wl,--version-script=src/plugins/one_symbol.map $(LDFLAGS)
 GLOO_O     := $(GLOO_C:%.cc=$(OUT)/obj/%.o)
 PLUGINS    := $(if $(GLOO_C),$(OUT)/gloo.so) $(if $(MPI_C),$(OUT)/mpi.so)
+include src/plugins/cuda/build.mk
 all: $(PLUGINS)
 $(OUT)/gloo.so: $(GLOO_O) src/plugins/one_symbol.map
 	$(CXX) $(LINK_SO) -o $@ $(GLOO_O) -lgloo -lpthread
@@ -181,7 +182,7 @@ $(OUT)/sources: FORCE
 
 -include $(wildcard $(ALL_O:.o=.d))
 
-tests: all $(TESTS) $(FUZZERS) $(OUT)/play
+tests: all $(TESTS) $(FUZZERS) $(OUT)/play $(CUDA_PLAYERS)
 fuzzers: $(FUZZERS) $(OUT)/ringside
 fuzz:
 	@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \

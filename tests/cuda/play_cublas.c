@@ -1,6 +1,6 @@
 /* play_cublas PLUGIN: plays products that need not be exact through the table of a kind of device, and prints TAP. With
- * the fake runtime (fake_cuda.so) cuBLAS is one whose sums go backwards, so that bits tell who multiplied; with a real GPU
- * it is NVIDIA's. Without a GPU there is nothing to play.
+ * the fake runtime (fake_cuda.so) cuBLAS is one whose sums go backwards, so that bits tell who multiplied; with a real
+ * GPU it is NVIDIA's. Without a GPU there is nothing to play.
  *
  *     play_cublas PLUGIN PART      one part, in this process: variables and errors are a process's
  *
@@ -117,10 +117,17 @@ finish(struct rig *rig, int stream)
 
 /* ---- what is right ---- */
 
+static const struct { enum kernel kernel; const char *name; } kernels[] = {
+    { KERNEL_cpu_mm, "mm" },           { KERNEL_cpu_mm_add, "mm_add" },     { KERNEL_cpu_addmm, "addmm" },
+    { KERNEL_product_bmm, "bmm" },     { KERNEL_product_vector, "mv" },     { KERNEL_product_vector, "dot" },
+};
+enum { KERNELS = sizeof kernels / sizeof *kernels };
+
 enum { LEFT, RIGHT, OUT, BIAS, BEFORE };                     /* pieces */
 
 /* A product and what the host makes of it: of element (b, i, j) the sum in double, or exactly: upwards, in the type. */
 struct case_of {
+    const char     *name;
     enum kernel     kernel;
     enum dtype      dtype;
     int64_t         count, m, k, n;
@@ -138,13 +145,22 @@ element_of(const struct cpu_view *view, int64_t b, int64_t i, int64_t j, bool is
     return view->dims == 1 ? (is_row ? j : i) * view->stride[0] : 0;
 }
 
+/* What the sum begins at. */
+static double
+begin_of(const struct rig *rig, const struct case_of *c, const int64_t *at)
+{
+    struct cpu_view before = c->call.out;
+    before.data = rig->there + (size_t)BEFORE * PIECE;
+    return c->kernel == KERNEL_cpu_mm_add ? value_at(rig, &before, element_of(&before, at[0], at[1], at[2], false)) : 0;
+}
+
 /* `most`: what the terms' sizes add up to, which errors are in proportion to. */
 static double
 sum_of(const struct rig *rig, const struct case_of *c, const int64_t *at, double *most)
 {
     const struct cpu_view *in = c->call.in + (c->kernel == KERNEL_cpu_addmm);
-    double                 sum = 0;
-    *most = 0;
+    double                 sum = begin_of(rig, c, at);
+    *most = fabs(sum);
     for (int64_t k = 0; k < c->k; k++) {
         double x = value_at(rig, &in[0], element_of(&in[0], at[0], at[1], k, true));
         double y = value_at(rig, &in[1], element_of(&in[1], at[0], k, at[2], false)), term = x * y;
@@ -154,17 +170,13 @@ sum_of(const struct rig *rig, const struct case_of *c, const int64_t *at, double
     return sum;
 }
 
-/* What stands beside the product. */
+/* What is added last. */
 static double
-other_of(const struct rig *rig, const struct case_of *c, const int64_t *at)
+bias_of(const struct rig *rig, const struct case_of *c, const int64_t *at)
 {
-    struct cpu_view before = c->call.out;
-    before.data = rig->there + (size_t)BEFORE * PIECE;
-    if (c->kernel == KERNEL_cpu_mm_add)
-        return value_at(rig, &before, element_of(&before, at[0], at[1], at[2], false));
-    if (c->kernel == KERNEL_cpu_addmm)
-        return value_at(rig, &c->call.in[0], element_of(&c->call.in[0], 0, at[1], at[2], true));
-    return 0;
+    if (c->kernel != KERNEL_cpu_addmm)
+        return 0;
+    return value_at(rig, &c->call.in[0], element_of(&c->call.in[0], 0, at[1], at[2], true));
 }
 
 /* How many elements differ from the exact bits; -1: one is not even near. */
@@ -176,13 +188,13 @@ differing(struct rig *rig, const struct case_of *c)
     for (at[0] = 0; at[0] < c->count; at[0]++) {
         for (at[1] = 0; at[1] < c->m; at[1]++) {
             for (at[2] = 0; at[2] < c->n; at[2]++) {
-                double most, sum = sum_of(rig, c, at, &most), other = other_of(rig, c, at), want = sum + other;
+                double most, sum = sum_of(rig, c, at, &most), bias = bias_of(rig, c, at), want = sum + bias;
                 double got = value_at(rig, &c->call.out, element_of(&c->call.out, at[0], at[1], at[2], false));
                 want = c->dtype == DTYPE_F32 ? (float)want : want;
                 differ += got != want;
-                if (!that(rig, fabs(got - want) <= step * (double)(c->k + 2) * (most + fabs(other)),
+                if (!that(rig, fabs(got - want) <= step * (double)(c->k + 2) * (most + fabs(bias)),
                           "%s of %lld x %lld x %lld, lying %d, %d: %.17g at %lld, %lld of %lld, expected %.17g",
-                          kernel_name(c->kernel), (long long)c->m, (long long)c->k, (long long)c->n, (int)c->left,
+                          c->name, (long long)c->m, (long long)c->k, (long long)c->n, (int)c->left,
                           (int)c->right, got, (long long)at[1], (long long)at[2], (long long)at[0], want))
                     return -1;
             }
@@ -199,7 +211,8 @@ case_views(struct rig *rig, struct case_of *c)
     const bool    is_vector = c->kernel == KERNEL_product_vector, is_batch = c->kernel == KERNEL_product_bmm;
     const bool    is_dot = is_vector && c->m == 1;
     const int     first = c->kernel == KERNEL_cpu_addmm;
-    const int64_t left[] = { c->count, c->m, c->k }, right[] = { c->count, c->k, c->n }, out[] = { c->count, c->m, c->n };
+    const int64_t left[] = { c->count, c->m, c->k }, right[] = { c->count, c->k, c->n };
+    const int64_t out[] = { c->count, c->m, c->n };
     c->call = (struct cpu_call){ .inputs = 2 + first, .alpha = 1, .compute = c->dtype, .common = c->dtype };
     c->call.in[first] = is_dot ? view_of(rig, LEFT, c->dtype, left + 2, 1, c->left)
                                : view_of(rig, LEFT, c->dtype, left + !is_batch, 2 + is_batch, c->left);
@@ -238,16 +251,13 @@ case_play(struct rig *rig, struct case_of *c, bool exact)
     return differing(rig, c);
 }
 
-static const enum kernel kernels[] = { KERNEL_cpu_mm, KERNEL_cpu_mm_add, KERNEL_cpu_addmm, KERNEL_product_bmm,
-                                       KERNEL_product_vector, KERNEL_product_vector };
-enum { KERNELS = sizeof kernels / sizeof *kernels };
-
 static struct case_of
 case_of(int kernel, enum dtype dtype, enum lie left, enum lie right)
 {
     static const int64_t sizes[][3] = { { 33, 31, 17 }, { 1, 64, 5 }, { 3, 2, 1 }, { 64, 300, 48 } };
     const int64_t       *size = sizes[((int)left * LIES + (int)right + kernel) % 4];
-    struct case_of       c = { kernels[kernel], dtype, 1, size[0], size[1], size[2], left, right, { .inputs = 0 } };
+    struct case_of       c = { kernels[kernel].name, kernels[kernel].kernel, dtype, 1, size[0], size[1], size[2], left,
+                               right, { .inputs = 0 } };
     if (c.kernel == KERNEL_product_bmm)
         c.count = 3;
     if (c.kernel == KERNEL_product_vector)
@@ -281,7 +291,7 @@ play_exact(struct rig *rig, bool exact, enum lie left, enum dtype dtype)
         if (dtype == DTYPE_I64 && c.kernel == KERNEL_cpu_mm_add)
             continue;
         int64_t differ = case_play(rig, &c, exact);
-        that(rig, differ == 0, "%s: %lld elements have other bits than the sum in order", kernel_name(c.kernel),
+        that(rig, differ == 0, "%s: %lld elements have other bits than the sum in order", c.name,
              (long long)differ);
     }
 }
@@ -298,8 +308,8 @@ part_exact(struct rig *rig)
 static void
 part_not_its(struct rig *rig)
 {
-    struct case_of nothing = { KERNEL_cpu_mm, DTYPE_F32, 1, 5, 0, 7, BY_ROW, BY_ROW, { .inputs = 0 } };
-    struct case_of rows = { KERNEL_cpu_mm, DTYPE_F32, 1, 20, 300, 7, STRETCHED, BY_ROW, { .inputs = 0 } };
+    struct case_of nothing = { "mm", KERNEL_cpu_mm, DTYPE_F32, 1, 5, 0, 7, BY_ROW, BY_ROW, { .inputs = 0 } };
+    struct case_of rows = { "mm", KERNEL_cpu_mm, DTYPE_F32, 1, 20, 300, 7, STRETCHED, BY_ROW, { .inputs = 0 } };
     play_exact(rig, false, BY_ROW, DTYPE_I64);
     that(rig, case_play(rig, &nothing, false) == 0, "of nothing comes something else than 0");
     that(rig, case_play(rig, &rows, false) == 0, "rows that are one were not multiplied by our own kernel");
@@ -322,7 +332,7 @@ part_missing(struct rig *rig)
 static void
 play_precision(struct rig *rig, double expected)
 {
-    struct case_of c = { KERNEL_cpu_mm, DTYPE_F32, 1, 64, 64, 64, BY_ROW, BY_ROW, { .inputs = 0 } };
+    struct case_of c = { "mm", KERNEL_cpu_mm, DTYPE_F32, 1, 64, 64, 64, BY_ROW, BY_ROW, { .inputs = 0 } };
     if (!done(rig, case_queue(rig, &c, false, 0), "a product"))
         return;
     for (int64_t i = 0; i < 64 * 64; i++) {
@@ -355,22 +365,24 @@ part_tf32(struct rig *rig)
 static void
 part_streams(struct rig *rig)
 {
-    struct case_of c = { KERNEL_cpu_mm, DTYPE_F32, 1, 96, 700, 96, BY_ROW, BY_ROW, { .inputs = 0 } };
+    struct case_of c = { "mm", KERNEL_cpu_mm, DTYPE_F32, 1, 96, 700, 96, BY_ROW, BY_ROW, { .inputs = 0 } };
     if (!done(rig, case_queue(rig, &c, false, 0), "a product") || !finish(rig, 0))
         return;
     for (int round = 0; round < 3; round++) {
         for (int s = 0; s < STREAMS; s++) {
             c.call.out.data = rig->there + (size_t)(PIECES - STREAMS + s) * PIECE;
-            if (!done(rig, rig->cuda->launch(rig->stream[s], KERNEL_cpu_mm, &c.call, sizeof c.call, 0, &rig->why), "again"))
+            bool queued = rig->cuda->launch(rig->stream[s], KERNEL_cpu_mm, &c.call, sizeof c.call, 0, &rig->why);
+            if (!done(rig, queued, "again"))
                 return;
         }
     }
     for (int s = 0; s < STREAMS; s++)
         if (!move(rig, s, PIECES - STREAMS + s, true) || !finish(rig, s))
             return;
+    const char *first = rig->here + (size_t)(PIECES - STREAMS) * PIECE;
     for (int s = 1; s < STREAMS; s++)
-        that(rig, memcmp(rig->here + (size_t)(PIECES - STREAMS) * PIECE, rig->here + (size_t)(PIECES - STREAMS + s) * PIECE,
-                         96 * 96 * sizeof(float)) == 0, "stream %d has other bits than the first", s);
+        that(rig, memcmp(first, first + (size_t)s * PIECE, 96 * 96 * sizeof(float)) == 0,
+             "stream %d has other bits than the first", s);
 }
 
 static void
@@ -378,8 +390,8 @@ says(struct rig *rig, enum backend_trouble trouble, const char *words)
 {
     struct case_of c = case_of(0, DTYPE_F32, BY_ROW, BY_ROW);
     that(rig, !case_queue(rig, &c, false, 0), "the product was done");
-    that(rig, rig->why.trouble == trouble && strstr(rig->why.text, words) != NULL, "trouble %d, \"%s\"; expected %d with "
-         "\"%s\"", (int)rig->why.trouble, rig->why.text, (int)trouble, words);
+    that(rig, rig->why.trouble == trouble && strstr(rig->why.text, words) != NULL,
+         "trouble %d, \"%s\"; expected %d with \"%s\"", (int)rig->why.trouble, rig->why.text, (int)trouble, words);
     play_exact(rig, true, BY_ROW, DTYPE_F32);
 }
 
@@ -404,7 +416,8 @@ part_no_memory(struct rig *rig)
 static void
 part_failing(struct rig *rig)
 {
-    says(rig, TROUBLE_FAILED, "cuBLAS failed when multiplying (status 13): its kernel failed; --exact multiplies without it");
+    says(rig, TROUBLE_FAILED,
+         "cuBLAS failed when multiplying (status 13): its kernel failed; --exact multiplies without it");
 }
 
 /* ---- the rig ---- */
@@ -444,19 +457,23 @@ struct part {
     void      (*run)(struct rig *rig);
     const char *sentence, *cublas, *tf32;
     bool        fake_only;
+    const char *order;              /* of the fake's queues; NULL: as late as may be */
 };
 static const struct part parts[] = {
-    { "near", part_near, "cuBLAS's products are near the exact ones, however operands lie", "", "0", false },
-    { "exact", part_exact, "exact runs multiply by our own kernels, sums in order of k", "", "0", false },
-    { "not_its", part_not_its, "what cuBLAS cannot take is ours", "", "0", false },
-    { "full", part_full, "float32 is multiplied in full precision", "", "0", false },
-    { "tf32", part_tf32, "RINGSIDE_TF32=1 lets it be TF32", "", "1", true },
-    { "streams", part_streams, "four streams at once give the same bits, again and again", "", "0", false },
-    { "missing", part_missing, "without cuBLAS the probe says so and products are our own", "missing", "0", true },
-    { "broken", part_broken, "a cuBLAS that does not open is told of, and exact runs go on", "broken", "0", true },
-    { "too_new", part_too_new, "a cuBLAS that does not start is told of", "create:1", "0", true },
-    { "no_memory", part_no_memory, "a cuBLAS without memory is told of", "create:3", "0", true },
-    { "failing", part_failing, "a product that fails says how to go on", "gemm:13", "0", true },
+    { "near", part_near, "cuBLAS's products are near the exact ones, however operands lie", "", "0", false, NULL },
+    { "near", part_near, "so they are when work is done at once", "", "0", true, "order=eager" },
+    { "exact", part_exact, "exact runs multiply by our own kernels, sums in order of k", "", "0", false, NULL },
+    { "not_its", part_not_its, "what cuBLAS cannot take is ours", "", "0", false, NULL },
+    { "full", part_full, "float32 is multiplied in full precision", "", "0", false, NULL },
+    { "tf32", part_tf32, "RINGSIDE_TF32=1 lets it be TF32", "", "1", true, NULL },
+    { "streams", part_streams, "four streams at once give the same bits, again and again", "", "0", false, NULL },
+    { "streams", part_streams, "so they do in another order", "", "0", true, "order=seed:1" },
+    { "streams", part_streams, "and in a third", "", "0", true, "order=seed:2" },
+    { "missing", part_missing, "without cuBLAS the probe says so, and products are ours", "missing", "0", true, NULL },
+    { "broken", part_broken, "a cuBLAS that does not open is told of, exact runs go on", "broken", "0", true, NULL },
+    { "too_new", part_too_new, "a cuBLAS that does not start is told of", "create:1", "0", true, NULL },
+    { "no_memory", part_no_memory, "a cuBLAS without memory is told of", "create:3", "0", true, NULL },
+    { "failing", part_failing, "a product that fails says how to go on", "gemm:13", "0", true, NULL },
 };
 enum { PARTS = sizeof parts / sizeof *parts };
 
@@ -492,6 +509,8 @@ play_once(const char *path, const struct part *part)
     if (child == 0) {
         setenv("RINGSIDE_FAKE_CUBLAS", part->cublas, 1);
         setenv("RINGSIDE_TF32", part->tf32, 1);
+        if (part->order != NULL)
+            setenv("RINGSIDE_FAKE_CUDA", part->order, 1);
         execl("/proc/self/exe", "play_cublas", path, part->name, (char *)NULL);
         _exit(127);
     }

@@ -12,7 +12,8 @@ struct storage {
     enum dtype       dtype;
     size_t           bytes;
     char            *block, *data;
-    char            *before, *wanted; /* while a kernel is compared */
+    bool             is_used;         /* by what is compared */
+    char            *before, *wanted; /* while that is compared */
 };
 
 struct storage *storage_new(struct play *p, enum storage_use use, enum dtype dtype, size_t bytes);

@@ -5,7 +5,7 @@
 
 /* A weight's gradient is the samples' gradients added up in order. As long as they all fit here they are worked out at
  * once, in workspace, and added afterwards; else one sample after the other, by as many blocks as the weight has tiles. */
-enum { CONV_PARTS_BYTES = 16 << 20 };
+enum { CONV_PARTS_BYTES = 8 << 20 };
 
 /* Bytes of all samples' gradients of the weight; 0: too many. */
 BOTH size_t
