@@ -1,5 +1,5 @@
-/* What the kernels of rows_rows.def have code for, and the workspace that they want: for what a first pass tells a second.
- * They read operands where they lie, so nothing of the CPU's packing.
+/* What the kernels of rows_rows.def have code for, and the workspace that they want: for what a first pass tells a
+ * second. They read operands where they lie, so nothing of the CPU's packing.
  *
  * Interface: limits_rows. */
 #include "limits.h"
