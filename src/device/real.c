@@ -124,7 +124,8 @@ segment_take(void *owner, size_t bytes)
     const struct device_backend *backend = real->devices->backend;
     void *segment = backend->segment(real->device, bytes, &why);
     pthread_mutex_lock(&real->mutex);
-    bool ok   = segment != NULL && (!sched_is_stepped(real->devices->sched) || clear_segment(real, segment, bytes, &why));
+    bool ok   = segment != NULL &&
+                (!sched_is_stepped(real->devices->sched) || clear_segment(real, segment, bytes, &why));
     real->why = why;
     pthread_mutex_unlock(&real->mutex);
     if (!ok && segment != NULL)
