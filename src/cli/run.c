@@ -58,7 +58,7 @@ struct lesson_run {
     struct fault_plan         faults;
     struct watch              watch;
     struct blas               blas;
-    bool                      fast;         /* blas is open */
+    bool                      fast;         /* products need not be exact: blas says what the host has for them */
     struct lesson            *lesson;
     const char               *trace;        /* its file; NULL: in memory */
     char                      trace_room[PATH_MAX];
@@ -144,12 +144,13 @@ check_schedule(const struct lesson_run *run)
                 run->schedule.count - chosen->used, run->schedule.count);
 }
 
-/* Before there is a second thread, as blas_open wants it. */
+/* Before there is a second thread, as blas_open wants it. GPUs have a library of their own, whatever the host lacks. */
 static bool
 open_products(struct lesson_run *run)
 {
+    const char *device = run->options->device;
     if (run->options->executor == EXECUTOR_FREE && !run->options->exact)
-        run->fast = blas_open(&run->blas);
+        run->fast = blas_open(&run->blas) || (device != NULL && strcmp(device, "cpu") != 0);
     if (run->blas.refused != NULL)
         message(0, "%s", run->blas.refused);
     return true;

@@ -124,7 +124,8 @@ segment_take(void *owner, size_t bytes)
     const struct device_backend *backend = real->devices->backend;
     void *segment = backend->segment(real->device, bytes, &why);
     pthread_mutex_lock(&real->mutex);
-    bool ok   = segment != NULL && (!sched_is_stepped(real->devices->sched) || clear_segment(real, segment, bytes, &why));
+    bool ok   = segment != NULL &&
+                (!sched_is_stepped(real->devices->sched) || clear_segment(real, segment, bytes, &why));
     real->why = why;
     pthread_mutex_unlock(&real->mutex);
     if (!ok && segment != NULL)
@@ -222,6 +223,20 @@ devices_share(struct sched *sched, int a, int b)
         return true;
     return devices->backend->physical(device_of(devices, a)->real->device) ==
            devices->backend->physical(device_of(devices, b)->real->device);
+}
+
+void
+device_name(struct sched *sched, int device, char *name, size_t size)
+{
+    struct devices      *devices = sched_part(sched, PART_DEVICES);
+    struct backend_probe probe;
+    if (devices->real == NULL) {
+        snprintf(name, size, "virtual device:%d", device);
+        return;
+    }
+    devices->backend->probe(&probe);
+    int physical = devices->backend->physical(device_of(devices, device)->real->device);
+    snprintf(name, size, "%s", physical < probe.count ? probe.device[physical].name : devices->backend->name);
 }
 
 /* Once for each kernel of a run. */

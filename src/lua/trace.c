@@ -607,6 +607,14 @@ l_memory(lua_State *L)
     return trace_job_ask(L, memory_after);
 }
 
+/* rs.trace:clock(): whose time an event's t is. */
+static int
+l_clock(lua_State *L)
+{
+    lua_pushstring(L, sched_is_stepped(script_of(L)->sched) ? "virtual" : "wall");
+    return 1;
+}
+
 static const struct lua_entry trace_entries[] = {
     { "count", l_count, "rs.trace:count(filter)", "How many events: stages once, by their begin." },
     { "events", l_events, "rs.trace:events(filter)",
@@ -623,6 +631,7 @@ static const struct lua_entry trace_entries[] = {
       "Bytes of a device after an event (now unless given): allocated, peak, reserved, blocks; and what they are for: "
       "parameters, buffers, gradients, optimizer_state, replicas, activations, inputs, outputs, buckets, other." },
     { "seq", l_seq, "rs.trace:seq()", "How many events have been recorded so far." },
+    { "clock", l_clock, "rs.trace:clock()", "Whose time it is: \"virtual\" in stepped, \"wall\" in free." },
 };
 
 void

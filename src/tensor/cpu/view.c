@@ -1,15 +1,6 @@
 /* Views of views; see view.h. */
 #include "tensor/cpu/view.h"
 
-int64_t
-view_count(const struct cpu_view *view)
-{
-    int64_t count = 1;
-    for (int d = 0; d < view->dims; d++)
-        count *= view->size[d];
-    return count;
-}
-
 struct cpu_view
 view_expand(const struct cpu_view *view, int dims, const int64_t *sizes)
 {

@@ -1,10 +1,11 @@
-/* Beside each kernel the CPU's own function: the same parameters, the same memory before, the same bytes after. So whatever
- * runs on the fake proves the kernels that it uses. See fake.h.
+/* Beside each kernel the CPU's own function: the same parameters, the same memory before, the same bytes after. So
+ * whatever runs on the fake proves the kernels that it uses. See fake.h.
  *
- * All pieces of memory that the parameters name are kept; the CPU's function runs, what it made of them is kept and undone;
- * then the rows of the kernel run, one launch after the other, and after the last all is compared: also operands, which
- * neither should have touched. Not compared: workspaces, and what lies behind a fault that both have raised.
- * Products that cuBLAS does never come here; the steps of an LSTM have no function that would run without an engine. */
+ * All pieces of memory that the parameters name are kept; the CPU's function runs, what it made of them is kept and
+ * undone; then the rows of the kernel run, one launch after the other, and after the last all is compared: also
+ * operands, which neither should have touched. Not compared: workspaces, and what lies behind a fault that both have
+ * raised. Products that cuBLAS does never come here; the steps of an LSTM have no function that would run without an
+ * engine. */
 #include "fake.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -37,7 +38,8 @@ is_op(const struct gpu_kernel *row)
 static bool
 is_compared(const struct gpu_kernel *row)
 {
-    return fake.check && (is_op(row) || (int)row->kernel == (int)KERNEL_update || (int)row->kernel == (int)KERNEL_reduce);
+    return fake.check && (is_op(row) || (int)row->kernel == (int)KERNEL_update ||
+                          (int)row->kernel == (int)KERNEL_reduce);
 }
 
 static void *
@@ -174,8 +176,9 @@ report(const struct fake_check *check, const struct kept *kept, size_t i)
     memcpy(&gpu_bits, gpu, element);
     memcpy(&cpu_bits, cpu, element);
     fprintf(stderr, "fake CUDA: the kernel %s and the CPU's %s differ at element %zu of %s's memory: %s, the GPU's "
-            "%.9g (%#" PRIx64 "), the CPU's %.9g (%#" PRIx64 ");%s\n", check->last->symbol, kernel_name(check->last->kernel), i,
-            kept->range.what, dtype_name(kept->range.dtype), dtype_fraction(kept->range.dtype, gpu), gpu_bits,
+            "%.9g (%#" PRIx64 "), the CPU's %.9g (%#" PRIx64 ");%s\n", check->last->symbol,
+            kernel_name(check->last->kernel), i, kept->range.what, dtype_name(kept->range.dtype),
+            dtype_fraction(kept->range.dtype, gpu), gpu_bits,
             dtype_fraction(kept->range.dtype, cpu), cpu_bits, call);
     fake_break(cudaErrorAssert);
 }
@@ -203,8 +206,9 @@ compare_faults(const struct fake_check *check)
 {
     if ((check->gpu_fault.raised != 0) == (check->cpu_fault.raised != 0))
         return;
-    fprintf(stderr, "fake CUDA: the kernel %s %s an index that it cannot use, and the CPU's %s %s\n", check->last->symbol,
-            check->gpu_fault.raised ? "tells of" : "does not tell of", kernel_name(check->last->kernel),
+    fprintf(stderr, "fake CUDA: the kernel %s %s an index that it cannot use, and the CPU's %s %s\n",
+            check->last->symbol, check->gpu_fault.raised ? "tells of" : "does not tell of",
+            kernel_name(check->last->kernel),
             check->gpu_fault.raised ? "does not" : "does");
     fake_break(cudaErrorAssert);
 }
@@ -236,14 +240,12 @@ fake_check_end(struct CUstream_st *stream)
     if (check == NULL)
         return;
     stream->check = NULL;
-    fake_open();
     if (check->last != NULL && fake_broken() == cudaSuccess) {
         compare_faults(check);
         for (int i = 0; i < check->count && same && !check->gpu_fault.raised; i++)
             same = compare(check, &check->kept[i]);
         pass_on_fault(check);
     }
-    fake_close();
     drop(check);
 }
 

@@ -1,4 +1,5 @@
-/* What memory a kernel's parameters name: to see that it is this GPU's, and to compare what is written there. See fake.h. */
+/* What memory a kernel's parameters name: to see that it is this GPU's, and to compare what is written there. See
+ * fake.h. */
 #include "fake.h"
 #include <stddef.h>
 #include "tensor/cpu/elements.h"
@@ -109,4 +110,72 @@ fake_ranges(enum kernel kernel, const void *params, struct fake_range *ranges)
     default:                   add_call(&list, params); break;
     }
     return list.count;
+}
+
+/* ---- the same pointers, moved ---- */
+
+static void
+reach_call(struct cpu_call *call)
+{
+    for (int i = 0; i < call->inputs; i++)
+        call->in[i].data = fake_reach(call->in[i].data);
+    call->out.data  = fake_reach(call->out.data);
+    call->workspace = fake_reach(call->workspace);
+    call->fault     = fake_reach(call->fault);
+}
+
+static void
+reach_floats(const float **at)
+{
+    *at = fake_reach(*at);
+}
+
+static void
+reach_steps(struct lstm_steps *s)
+{
+    s->room = fake_reach(s->room);
+    reach_floats(&s->weight);
+}
+
+static void
+reach_lstm_forward(struct lstm_forward *job)
+{
+    reach_steps(&job->s);
+    reach_floats(&job->bias);
+    reach_floats(&job->h);
+    reach_floats(&job->c);
+    job->gates = fake_reach(job->gates);
+    job->cells = fake_reach(job->cells);
+    job->out   = fake_reach(job->out);
+}
+
+static void
+reach_lstm_backward(struct lstm_backward *job)
+{
+    reach_steps(&job->s);
+    reach_floats(&job->grad);
+    reach_floats(&job->gates);
+    reach_floats(&job->cells);
+    job->grad_gates = fake_reach(job->grad_gates);
+    job->state      = fake_reach(job->state);
+}
+
+void
+fake_reach_params(enum kernel kernel, void *params)
+{
+    struct update_job   *update   = params;
+    struct elements_job *elements = params;
+    switch ((int)kernel) {
+    case KERNEL_update:
+        for (int v = 0; v < update->views; v++)
+            update->view[v].data = fake_reach(update->view[v].data);
+        break;
+    case KERNEL_reduce:
+        elements->into = fake_reach(elements->into);
+        elements->from = fake_reach(elements->from);
+        break;
+    case KERNEL_lstm_forward:  reach_lstm_forward(params); break;
+    case KERNEL_lstm_backward: reach_lstm_backward(params); break;
+    default:                   reach_call(params); break;
+    }
 }
