@@ -2,7 +2,8 @@
  * (device/real.h), fetched before a collective runs and stored when it is over. Virtual devices, whose memory is the
  * host's, take no part.
  *
- * Interface: mirrored_move (mirrored_run for a function of the caller's choice); mirrored_post before a post, mirrored_send and mirrored_received around its message.
+ * Interface: mirrored_await, mirrored_move (mirrored_run for a function of the caller's choice); mirrored_post before a
+ * post, mirrored_send and mirrored_received around its message.
  *
  * In PyTorch: the staging of ProcessGroupGloo's AsyncAllreduceCUDAWork and its like. */
 #include "c10d/internal.h"
@@ -39,6 +40,15 @@ all_of(struct task *me, struct tensor *const *tensors, int count,
     for (int i = 0; tensors != NULL && i < count && ok; i++)
         ok = each(me, tensors[i]);
     return ok;
+}
+
+/* Who moves elements of devices has streams, which wait by themselves: the host goes on. */
+bool
+mirrored_await(struct task *me, struct work *work)
+{
+    bool by_stream   = work->on_device && work->group->world->backend->on_devices;
+    work->call.ready = by_stream ? work->event : NULL;
+    return !work->on_device || by_stream || event_synchronize(me, work->event);
 }
 
 bool

@@ -511,15 +511,6 @@ work_begin_time(struct task *me, const struct work *work)
     return work->is_here && work->call.options.at_once ? work->issued_at : sched_now(me);
 }
 
-/* A stream waits for another one by itself, while the host goes on. */
-static bool
-work_await_tensors(struct task *me, struct work *work)
-{
-    bool by_stream   = work->on_device && work->group->world->backend->on_devices;
-    work->call.ready = by_stream ? work->event : NULL;
-    return !work->on_device || by_stream || event_synchronize(me, work->event);
-}
-
 void
 work_run(struct task *me, struct work *work)
 {
@@ -530,7 +521,7 @@ work_run(struct task *me, struct work *work)
     work->begun_at = work_begin_time(me, work);
     recorder_reach(work->group, work->recorded, FLIGHT_STARTED, work->begun_at);
     work_note(work, true);
-    if (!task_failed(me) && work_await_tensors(me, work))
+    if (!task_failed(me) && mirrored_await(me, work))
         (void)(work_meet_all(me, work) && work_move(me, work) &&
                work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
     work_finish(me, work);
