@@ -1,5 +1,5 @@
-/* The CPU's function and the kernel do the same work on the same memory, the kernel several times: in one block, in three,
- * in many, each with several orders of threads.
+/* The CPU's function and the kernel do the same work on the same memory, the kernel several times: in one block,
+ * in three, in many, each with several orders of threads.
  *
  * Interface: compare, lacks. */
 #include <inttypes.h>
@@ -26,31 +26,53 @@ union params {
 
 /* ---- memory before and after ---- */
 
+/* Memory that the params point into: the case may have more, of calls before. Any word that could be a pointer is
+ * one. */
+static void
+look_for_used(struct play *p, const void *params, size_t size)
+{
+    for (size_t at = 0; at + sizeof(uintptr_t) <= size; at += sizeof(uintptr_t)) {
+        uintptr_t word;
+        memcpy(&word, (const char *)params + at, sizeof word);
+        for (struct storage *s = p->storages; s != NULL; s = s->next)
+            s->is_used = s->is_used || (word >= (uintptr_t)s->data && word < (uintptr_t)s->data + s->bytes);
+    }
+}
+
+static struct storage *
+next_used(struct storage *s)
+{
+    while (s != NULL && !s->is_used)
+        s = s->next;
+    return s;
+}
+#define EACH_USED(s, p) struct storage *s = next_used((p)->storages); s != NULL; s = next_used(s->next)
+
 static void
 keep_before(struct play *p)
 {
-    for (struct storage *s = p->storages; s != NULL; s = s->next)
+    for (EACH_USED(s, p))
         s->before = memcpy(room(s->bytes), s->data, s->bytes);
 }
 
 static void
 keep_wanted(struct play *p)
 {
-    for (struct storage *s = p->storages; s != NULL; s = s->next)
+    for (EACH_USED(s, p))
         s->wanted = memcpy(room(s->bytes), s->data, s->bytes);
 }
 
 static void
 put_back(struct play *p)
 {
-    for (struct storage *s = p->storages; s != NULL; s = s->next)
+    for (EACH_USED(s, p))
         memcpy(s->data, s->before, s->bytes);
 }
 
 static void
 forget(struct play *p)
 {
-    for (struct storage *s = p->storages; s != NULL; s = s->next) {
+    for (EACH_USED(s, p)) {
         free(s->before);
         free(s->wanted);
         s->before = s->wanted = NULL;
@@ -91,8 +113,8 @@ static void
 say(struct play *p, const struct run *run, const char *what)
 {
     char text[600];
-    snprintf(text, sizeof text, "%s in %u blocks, order %" PRIu64 ": %s", kernel_name(run->kernel), run->blocks, run->seed,
-             what);
+    snprintf(text, sizeof text, "%s in %u blocks, order %" PRIu64 ": %s", kernel_name(run->kernel), run->blocks,
+             run->seed, what);
     if (p->expect_wrong) {
         p->found++;
         snprintf(p->said, sizeof p->said, "%.*s", (int)sizeof p->said - 1, text);
@@ -135,8 +157,8 @@ elements_hold(struct play *p, const struct run *run, const struct storage *s)
         element_text(s->dtype, s->data + i, is, sizeof is);
         element_text(s->dtype, s->wanted + i, wanted, sizeof wanted);
         element_text(s->dtype, s->before + i, before, sizeof before);
-        snprintf(text, sizeof text, "element %zu of %zu of the case's memory %d (%s) is %s, of the CPU %s; it was %s", i / element,
-                 s->bytes / element, number_of(p, s), dtype_name(s->dtype), is, wanted, before);
+        snprintf(text, sizeof text, "element %zu of %zu of the case's memory %d (%s) is %s, of the CPU %s; it was %s",
+                 i / element, s->bytes / element, number_of(p, s), dtype_name(s->dtype), is, wanted, before);
         say(p, run, text);
         return false;
     }
@@ -152,7 +174,8 @@ fault_holds(struct play *p, const struct run *run, const struct storage *s, bool
     *raised = wanted->raised != 0;
     if ((is->raised != 0) == *raised && (!*raised || is->limit == wanted->limit))
         return true;
-    snprintf(text, sizeof text, "a fault %s (index %" PRId64 " of %" PRId64 "), of the CPU %s (index %" PRId64 " of %" PRId64 ")",
+    snprintf(text, sizeof text,
+             "a fault %s (index %" PRId64 " of %" PRId64 "), of the CPU %s (index %" PRId64 " of %" PRId64 ")",
              is->raised ? "was raised" : "was not raised", is->index, is->limit, *raised ? "it was" : "it was not",
              wanted->index, wanted->limit);
     say(p, run, text);
@@ -163,10 +186,10 @@ static bool
 result_holds(struct play *p, const struct run *run)
 {
     bool raised = false, holds = true;
-    for (struct storage *s = p->storages; s != NULL; s = s->next)
+    for (EACH_USED(s, p))
         if (s->use == USE_FAULT && !fault_holds(p, run, s, &raised))
             return false;
-    for (struct storage *s = p->storages; s != NULL; s = s->next) {
+    for (EACH_USED(s, p)) {
         if (!storage_rim_holds(s)) {
             say(p, run, "bytes beside the case's memory were written");
             return false;
@@ -209,7 +232,8 @@ run_rows(void *context)
     return NULL;
 }
 
-/* What is SHARED is a thread's: a fresh one has nothing there. What the run before left would hide a missing barrier. */
+/* What is SHARED is a thread's: a fresh one has nothing there. What the run before left would hide a missing
+ * barrier. */
 static bool
 run_afresh(struct play *p, const struct run *run, const void *params)
 {
@@ -224,11 +248,11 @@ run_afresh(struct play *p, const struct run *run, const void *params)
 
 /* As many blocks as a launch would have at most: for the largest piece of memory. */
 static unsigned
-many_blocks(const struct play *p, enum kernel kernel)
+many_blocks(struct play *p, enum kernel kernel)
 {
     size_t   most  = 0;
     unsigned limit = is_together(p, kernel) ? MANY_TOGETHER : MANY_ALONE;
-    for (const struct storage *s = p->storages; s != NULL; s = s->next)
+    for (EACH_USED(s, p))
         if (s->use == USE_ELEMENTS && s->bytes / dtype_size(s->dtype) > most)
             most = s->bytes / dtype_size(s->dtype);
     size_t blocks = most / BLOCK + 1;
@@ -282,6 +306,10 @@ compare(struct play *p, enum kernel kernel, const void *params)
         return;
     }
     give_workspace(p, kernel, &own);
+    for (struct storage *s = p->storages; s != NULL; s = s->next)
+        s->is_used = false;
+    look_for_used(p, params, params_size(kernel));
+    look_for_used(p, &own, params_size(kernel));          /* its workspace may be another */
     keep_before(p);
     run_cpu(kernel, params);
     keep_wanted(p);

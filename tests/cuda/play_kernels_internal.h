@@ -12,7 +12,8 @@ struct storage {
     enum dtype       dtype;
     size_t           bytes;
     char            *block, *data;
-    char            *before, *wanted; /* while a kernel is compared */
+    bool             is_used;         /* by what is compared */
+    char            *before, *wanted; /* while that is compared */
 };
 
 struct storage *storage_new(struct play *p, enum storage_use use, enum dtype dtype, size_t bytes);
@@ -21,5 +22,5 @@ void            storages_free(struct play *p);
 void           *room(size_t bytes);               /* of the host; ends the program where there is none */
 
 bool case_play(struct play *p, const struct play_case *play_case);   /* play_kernels.c; true: nothing was wrong */
-int  check_all(struct play *p, int *number); /* play_kernels_check.c: says its lines itself, answers how many are wrong */
+int  check_all(struct play *p, int *number);   /* play_kernels_check.c: says its lines itself; how many are wrong */
 #endif
