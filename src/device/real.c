@@ -179,10 +179,15 @@ real_device_new(struct task *me, struct devices *devices, int index)
         (void)failed(me, E_DEVICE, "device:%d: %s", index, why.text);
     else if ((device = device_new(me->sched, index, &real->source)) == NULL)
         (void)failed(me, E_MEMORY, "out of memory for device:%d", index);
-    if (device != NULL)
-        device->real = real;
-    else
+    if (device == NULL) {
         real_device_close(real);
+        return NULL;
+    }
+    device->real = real;
+    if (!sched_is_stepped(me->sched)) { /* there the preset's, as on virtual devices */
+        device->total = devices->backend->memory(real->device);
+        cache_set_limit(device->cache, device->total);
+    }
     return device;
 }
 
