@@ -38,8 +38,9 @@ is_op(const struct gpu_kernel *row)
 static bool
 is_compared(const struct gpu_kernel *row)
 {
-    return fake.check && (is_op(row) || (int)row->kernel == (int)KERNEL_update ||
-                          (int)row->kernel == (int)KERNEL_reduce);
+    const int kernel = (int)row->kernel;
+    return fake.check && (is_op(row) || kernel == (int)KERNEL_update || kernel == (int)KERNEL_reduce ||
+                          kernel == (int)KERNEL_draw || kernel == (int)KERNEL_all_reduce);
 }
 
 static void *
@@ -78,6 +79,10 @@ run_reference(const struct gpu_kernel *row, struct fake_check *check)
         run_op(row, check);
     else if ((int)row->kernel == (int)KERNEL_update)
         cpu_update(check->params);
+    else if ((int)row->kernel == (int)KERNEL_draw)
+        cpu_draw(check->params);
+    else if ((int)row->kernel == (int)KERNEL_all_reduce)
+        reference_all_reduce(check->params);
     else
         reference_elements(check->params);
 }
