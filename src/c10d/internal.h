@@ -109,6 +109,9 @@ void communicator_free(struct task *me, struct communicator *communicator);
 /* ---- mirrored.c ---- */
 bool mirrored_run(struct task *me, const struct collective *call,
                   bool (*run)(struct task *me, const struct collective *call));
+/* The same, whatever the back-end and the call. */
+bool mirrored_around(struct task *me, const struct collective *call,
+                     bool (*run)(struct task *me, const struct collective *call));
 bool mirrored_post(struct task *me, const struct post *post);
 bool mirrored_send(struct task *me, const struct post *post);       /* waits for its event; of a recv: true */
 bool mirrored_received(struct task *me, const struct post *post);   /* the message has; of a send: true */
