@@ -8,6 +8,8 @@
 #include <string.h>
 #include "analysis/state.h"
 #include "base/vec.h"
+#include "device/real.h"
+#include "device/stream.h"
 #include "lua/internal.h"
 #include "lua/trace_job.h"
 #include "sched/sched.h"
@@ -51,7 +53,15 @@ drop_trace(struct task *me, void *trace)
     trace_release(trace);
 }
 
-/* Everything recorded so far; in a job by all of its processes. */
+static void
+let_devices_tell(lua_State *L, struct task *me)
+{
+    struct call call = call_open(L, me, CALL_PLAIN);
+    call_done(&call, devices_tell(me));
+}
+
+/* Everything recorded so far; in a job by all of its processes. Events are numbered in the order of their times, so those
+ * of real devices have to be there first. */
 static struct trace *
 live_trace(lua_State *L)
 {
@@ -59,6 +69,8 @@ live_trace(lua_State *L)
     struct trace        *trace  = script->parts[SCRIPT_TRACE];
     struct trace_writer *writer = sched_writer(script->sched);
     char                 why[256] = "there is none";
+    if (devices_are_real(script->sched) && !sched_is_stepped(script->sched))
+        let_devices_tell(L, script_task(L));
     if (trace == NULL && writer != NULL)
         trace = trace_open_live(writer, why, sizeof why);
     if (trace == NULL)

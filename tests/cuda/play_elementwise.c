@@ -441,10 +441,10 @@ all_reduced_by_many(struct play *p)
 /* ---- all ---- */
 
 #define EVERY(name)                                                                                                \
-    { #name " of any length", any_length, KERNEL_##name }, { #name " lying anyhow", any_layout, KERNEL_##name },   \
-    { #name " in place", in_place, KERNEL_##name }, { #name " of any type", any_type, KERNEL_##name },
+    { "elements of any number", any_length, KERNEL_##name }, { "elements lying anyhow", any_layout, KERNEL_##name },   \
+    { "elements in place", in_place, KERNEL_##name }, { "elements of any type", any_type, KERNEL_##name },
 #define PAIRS(name)                                                                                                \
-    { #name " of two types", pairs_of_types, KERNEL_##name }, { #name " beside a number", numbers_beside, KERNEL_##name },
+    { "operands of two types", pairs_of_types, KERNEL_##name }, { "a tensor beside a number", numbers_beside, KERNEL_##name },
 
 const struct play_case play_elementwise[] = {
 #define MAP(name, ...) EVERY(cpu_##name)

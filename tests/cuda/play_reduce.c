@@ -58,11 +58,12 @@ sums_of_dims(struct play *p)
     const enum dtype dtypes[] = { DTYPE_F32, DTYPE_F64, DTYPE_I64 };
     for (int d = 0; d < 3; d++)
         for (int s = 0; s < SHAPES; s++)
-            for (int k = 0; k < LAYOUTS; k++) {
+            for (int k = 0; k < (d == 0 ? 2 : 1); k++) {
+                enum layout     layout = (enum layout)((d + s + k) % LAYOUTS);
                 struct cpu_call call;
                 if (p->kernel == KERNEL_fold_mean && !dtype_is_float(dtypes[d]))
                     continue;
-                call = reduction_of(p, view_new(p, dtypes[d], (enum layout)k, shapes[s].sizes), shapes[s].reduced, dtypes[d]);
+                call = reduction_of(p, view_new(p, dtypes[d], layout, shapes[s].sizes), shapes[s].reduced, dtypes[d]);
                 compare_sums(p, &call);
             }
 }
@@ -116,6 +117,8 @@ whole_sums(struct play *p)
         }
         for (int s = 0; s < 3; s++)
             for (int k = 0; k < LAYOUTS; k++) {
+                if (d > 2 && (k + d) % LAYOUTS != 0)
+                    continue;
                 call = whole_of(p, view_new(p, dtype, (enum layout)k, sizes[s]), sum_type(dtype));
                 compare_sums(p, &call);
             }
@@ -200,19 +203,18 @@ compare_folds(struct play *p, struct cpu_call *call)
 static void
 folds(struct play *p)
 {
-    for (int w = 0; w < 3; w++)
-        for (int s = 0; s < SHAPES; s++)
-            for (int k = 0; k < LAYOUTS; k += w + 1) {
-                enum dtype dtype = w == 2 ? DTYPE_I64 : fractions[w];
-                bool       empty = false;
-                for (int d = 0; d < shapes[s].sizes.dims; d++)
-                    empty = empty || (shapes[s].sizes.size[d] == 0 && shapes[s].reduced >> d & 1);
-                if (!fold_has(p->kernel, dtype) || (empty && fold_wants_some(p->kernel)))
-                    continue;
-                struct cpu_call call = reduction_of(p, view_new(p, dtype, (enum layout)k, shapes[s].sizes), shapes[s].reduced,
-                                                    fold_type(p->kernel, dtype));
-                compare_folds(p, &call);
-            }
+    for (int w = 0; w < 2; w++)
+        for (int s = 0; s < SHAPES; s += w + 1) {
+            enum dtype dtype = w == 1 ? DTYPE_I64 : DTYPE_F32;
+            bool       empty = false;
+            for (int d = 0; d < shapes[s].sizes.dims; d++)
+                empty = empty || (shapes[s].sizes.size[d] == 0 && shapes[s].reduced >> d & 1);
+            if (!fold_has(p->kernel, dtype) || (empty && fold_wants_some(p->kernel)))
+                continue;
+            struct cpu_call call = reduction_of(p, view_new(p, dtype, (enum layout)((s + w) % LAYOUTS), shapes[s].sizes),
+                                                shapes[s].reduced, fold_type(p->kernel, dtype));
+            compare_folds(p, &call);
+        }
 }
 
 static void
@@ -235,16 +237,16 @@ extremes_of_all(struct play *p)
     const double few[] = { 1, 3, -2, 3, -2, 0, -0.0 };
     for (int d = 0; d < DTYPE_COUNT; d++) {
         enum dtype dtype = (enum dtype)d;
-        for (size_t i = 1; i < LENGTHS + 2; i++) {
+        bool       many  = dtype == DTYPE_F32 || dtype == DTYPE_I64;
+        for (size_t i = 1; i < LENGTHS + (many ? 2 : 0); i++) {
             int64_t         length = i < LENGTHS ? lengths[i] : i == LENGTHS ? 32768 : 70001;
             struct cpu_call call = whole_of(p, view_row(p, dtype, length), dtype);
             compare(p, p->kernel, &call);
             fill_list(call.in[0], few, 7);
             compare(p, p->kernel, &call);
         }
-        for (int k = 0; k < LAYOUTS; k++) {
+        for (int k = 0; k < LAYOUTS && many; k++) {
             struct cpu_call call = whole_of(p, view_new(p, dtype, (enum layout)k, (struct sizes){ 3, { 5, 90, 77 } }), dtype);
-            compare(p, p->kernel, &call);
             fill_between(p, call.in[0], -20, 20);
             compare(p, p->kernel, &call);
         }
@@ -311,6 +313,8 @@ losses(struct play *p)
         for (int64_t reduction = LOSS_MEAN; reduction <= LOSS_NONE; reduction++)
             for (size_t i = 0; i < LENGTHS + 2; i++) {
                 int64_t         length = i < LENGTHS ? lengths[i] : i == LENGTHS ? 32768 : 70001;
+                if (i >= LENGTHS && reduction != w)
+                    continue;   /* one of each */
                 struct cpu_call call = loss_call(p, fractions[w], reduction, (struct sizes){ 1, { length } });
                 for (int v = 0; v < call.inputs; v++)
                     call.in[v] = view_row(p, fractions[w], length);
@@ -325,7 +329,7 @@ losses_lying_anyhow(struct play *p)
     const struct sizes sizes[] = { { 3, { 4, 9, 37 } }, { 2, { 3, 600 } }, { 0, { 0 } }, { 3, { 170, 2, 200 } } };
     for (int64_t reduction = LOSS_MEAN; reduction <= LOSS_NONE; reduction++)
         for (int s = 0; s < 4; s++)
-            for (int k = 0; k < LAYOUTS; k++) {
+            for (int k = s == 3 ? 3 : 0; k < LAYOUTS; k++) {
                 struct cpu_call call = loss_call(p, k % 2 ? DTYPE_F64 : DTYPE_F32, reduction, sizes[s]);
                 for (int v = 0; v < call.inputs; v++)
                     call.in[v] = view_new(p, v == 1 && k > 2 ? DTYPE_I64 : v == 0 && k == 1 ? DTYPE_F64 : DTYPE_F32,
@@ -419,11 +423,11 @@ logit_slopes(struct play *p)
 /* ---- all ---- */
 
 #define SUM(name)                                                                                                  \
-    { #name " of shapes lying anyhow", sums_of_dims, KERNEL_##name },                                              \
-    { #name " of any length", sums_of_any_length, KERNEL_##name },                                                 \
-    { #name " of any type", sums_of_any_type, KERNEL_##name },
+    { "shapes lying anyhow", sums_of_dims, KERNEL_##name },                                              \
+    { "any length", sums_of_any_length, KERNEL_##name },                                                 \
+    { "any type", sums_of_any_type, KERNEL_##name },
 #define FOLD(name)                                                                                                 \
-    { #name " of shapes lying anyhow", folds, KERNEL_##name }, { #name " of any type", folds_of_any_type, KERNEL_##name },
+    { "shapes lying anyhow", folds, KERNEL_##name }, { "any type", folds_of_any_type, KERNEL_##name },
 
 const struct play_case play_reduce[] = {
     SUM(cpu_sum_dim) SUM(cpu_sum_to) SUM(fold_mean)
@@ -438,8 +442,8 @@ const struct play_case play_reduce[] = {
     { "running sums", running, KERNEL_fold_cumsum },
     { "running products", running, KERNEL_fold_cumprod },
 #define LOSS(name, ...)                                                                                            \
-    { #name " of any length", losses, KERNEL_loss_##name },                                                        \
-    { #name " lying anyhow", losses_lying_anyhow, KERNEL_loss_##name },
+    { "losses of any length", losses, KERNEL_loss_##name },                                                        \
+    { "losses lying anyhow", losses_lying_anyhow, KERNEL_loss_##name },
 #define LOSS_BACKWARD(name, ...)
 #include "tensor/cpu/loss.def"
 #undef LOSS

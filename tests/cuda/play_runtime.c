@@ -8,6 +8,7 @@
 #include <string.h>
 #include "fake/fake.h"
 #include "play_process.h"
+#include "tensor/cpu/lstm.h"
 
 unsigned emulated_thread(void);
 unsigned emulated_block(void);
@@ -98,6 +99,18 @@ second_half(const void *params)
         cpu_relu(params);
 }
 
+static void
+wrong_lstm(const void *params)
+{
+    static double       room[4096];
+    struct lstm_forward job = *(const struct lstm_forward *)params;
+    if (!is_first())
+        return;
+    job.s.room = room;
+    cpu_lstm_forward(&job);
+    job.cells[2] += 1.0f;
+}
+
 /* ---- the table ---- */
 
 #define ADDRESS(function) (const void *)(uintptr_t)(function)
@@ -110,15 +123,17 @@ static struct gpu_kernel rows[] = {
     { KERNEL_cpu_div, NULL, "cpu_div", GRID_OUT, TOGETHER, sizeof(struct cpu_call) },
     { KERNEL_cpu_relu, NULL, "cpu_relu_first", GRID_OUT, ALONE, sizeof(struct cpu_call) },
     { KERNEL_cpu_relu, NULL, "cpu_relu_second", GRID_OUT, ALONE, sizeof(struct cpu_call) },
+    { KERNEL_lstm_forward, NULL, "lstm_forward", GRID_FULL, ALONE, sizeof(struct lstm_forward) },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static void
 fill_table(void)
 {
-    static void (*const functions[ROWS])(const void *) = { right_add, wrong_sub, greedy_mul, other_nan,
-                                                           silent_embedding,
-                                                          skipped_barrier, first_half, second_half };
+    static void (*const functions[ROWS])(const void *) = {
+        right_add, wrong_sub, greedy_mul, other_nan, silent_embedding, skipped_barrier, first_half, second_half,
+        wrong_lstm,
+    };
     for (int i = 0; i < ROWS; i++)
         rows[i].address = ADDRESS(functions[i]);
 }
@@ -208,10 +223,10 @@ call_of(float *m, int inputs)
 }
 
 static cudaError_t
-launch_on(cudaStream_t stream, const struct gpu_kernel *row, unsigned blocks, unsigned threads, struct cpu_call *call)
+launch_on(cudaStream_t stream, const struct gpu_kernel *row, unsigned blocks, unsigned threads, void *params)
 {
     dim3  grid = { blocks, 1, 1 }, block = { threads, 1, 1 };
-    void *arguments[] = { call };
+    void *arguments[] = { params };
     return cudaLaunchKernel(row->address, grid, block, arguments, 0, stream);
 }
 
@@ -571,6 +586,21 @@ part_silent(struct play *p)
 }
 
 static void
+part_wrong_lstm(struct play *p)
+{
+    struct bench b;
+    float       *m;
+    bench_open(&b, p);
+    m = b.gpu;
+    struct lstm_forward job = { .s = { .steps = 2, .rows = 1, .wide = 2, .weight = m, .room = m + 900 }, .h = m + 16,
+                                .c = m + 18, .gates = m + 100, .cells = m + 200, .out = m + 300 };
+    answers(p, down(&b), cudaSuccess, "a copy");
+    answers(p, launch_on(b.stream, gpu_kernel_first(KERNEL_lstm_forward), 1, BLOCK_THREADS, &job), cudaSuccess,
+            "a launch");
+    answers(p, cudaStreamSynchronize(b.stream), cudaErrorAssert, "the end of a wrong LSTM");
+}
+
+static void
 part_stuck(struct play *p)
 {
     struct bench b;
@@ -633,6 +663,8 @@ static const struct part parts[] = {
       "differ at element 7 of in[1]'s memory", false },
     { "silent", part_silent, "a kernel that does not tell of a wrong index is told of", 1, false, "",
       "does not tell of an index", false },
+    { "wrong_lstm", part_wrong_lstm, "so is one that does the steps of an LSTM wrongly", 1, false, "",
+      "differ at element 2 of cells's memory", false },
     { "stuck", part_stuck, "a barrier that a thread never reaches is told of", 1, false, "", "is stuck in block",
       false },
     { "words", part_words, "unknown words in the setting end the process", 1, false, "ordre=lazy", NULL, true },

@@ -1,5 +1,5 @@
-# cuda.so, and for the tests fake_cuda.so: the same host code with the same kernels, compiled for CPUs, on a runtime of the
-# tests' own (tests/cuda/fake/fake.h). The first needs nvcc, the second CUDA's headers alone. Part of the Makefile.
+# cuda.so, and for the tests fake_cuda.so: the same host code with the same kernels, compiled for CPUs, on a runtime of
+# the tests' own (tests/cuda/fake/fake.h). The first needs nvcc, the second CUDA's headers alone. Part of the Makefile.
 #
 #   make SM="80 90"     code for GPUs of these architectures; SM=all: all that nvcc knows. Left out: for the GPUs that this
 #                       machine has. Others take what stands beside it, for the oldest: the driver compiles it as it loads
@@ -32,19 +32,19 @@ RUNTIME_O := $(call obj,$(filter tests/cuda/fake/runtime%,$(FAKE_C))) $(EMULATE_
 FAKE_O    := $(call obj,$(FAKE_C)) $(OUT)/obj/tests/cuda/fake/emulate.o
 FAKED_O   := $(filter-out %/nccl_load.o %/cublas.o,$(CUDA_O)) $(FAKE_O) $(CPU_O)
 
-BUILT_FOR      = $(if $(SM_LIST),-DCUDA_BUILT_FOR='"$(SM_LIST:%=sm_%) and PTX of compute_$(firstword $(ALL_SM))"')
+BUILT_FOR      = $(if $(NVCC),-DCUDA_BUILT_FOR='"$(if $(SM_LIST),$(SM_LIST:%=sm_%) and )PTX of compute_$(firstword $(ALL_SM))"')
 COMPILE_CUDA   = $(CC) $(filter-out -fPIE,$(BASE)) $(FIT_SO) $(WARN) $(OPT) $(CFLAGS) $(CPPFLAGS) $(CUDA_INC) $(BUILT_FOR)
 COMPILE_KERNEL = $(CXX) -std=c++17 $(filter-out -std=% -fPIE,$(BASE)) $(FIT_SO) $(WARN_CXX) $(OPT) $(CFLAGS) $(CPPFLAGS)
 WARN_NVCC     := -Werror all-warnings -Werror default-stream-launch,missing-launch-bounds
-ALL_SM         = $(filter 70 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
 for_gpu        = -gencode arch=compute_$(1),code=sm_$(1)
 for_driver     = -gencode arch=compute_$(1),code=compute_$(1)
 COMPILE_NVCC   = $(NVCC) $(addprefix -ccbin ,$(CUDA_HOST_CXX)) -std=c++17 -O3 --fmad=false -lineinfo $(WARN_NVCC) \
-                 --compress-mode=size $(foreach s,$(SM_LIST),$(call for_gpu,$(s))) $(call for_driver,$(firstword $(ALL_SM))) \
-                 $(CPPFLAGS) -Xcompiler -fPIC,-fvisibility=hidden
+                 --compress-mode=size $(foreach s,$(SM_LIST),$(call for_gpu,$(s))) \
+                 $(call for_driver,$(firstword $(ALL_SM))) $(CPPFLAGS) -Xcompiler -fPIC,-fvisibility=hidden
 LINK_CUDA      = $(OPT) $(CFLAGS) -shared $(filter-out -pie,$(LINK)) -Wl,--version-script=src/plugins/cuda/symbols.map \
                  -Wl,-z,defs -Wl,--exclude-libs,ALL $(LDFLAGS)
 ifneq ($(NVCC),)
+ALL_SM  := $(filter 70 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
 SM_LIST := $(if $(filter all,$(SM)),$(ALL_SM),$(SM))
 endif
 
@@ -56,7 +56,7 @@ PLUGINS += $(OUT)/cuda.so
 endif
 endif
 ifneq ($(BUILD),fuzz)
-CUDA_PLAYERS := $(addprefix $(OUT)/,play_kernels play_plugin play_cublas play_runtime play_nccl play_timeline fake_cuda.so)
+CUDA_PLAYERS := $(addprefix $(OUT)/,fake_cuda.so play_kernels play_plugin play_cublas play_runtime play_nccl play_timeline)
 endif
 endif
 ifeq ($(and $(NVCC),$(HAS_CUDA)),)
@@ -83,8 +83,8 @@ PLAYER_LINK = $(CXX) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,
 FAULTY_O        := $(OUT)/obj/tests/cuda/play_kernels_faulty.o
 KERNEL_FAMILIES := kernels elementwise reduce rows pick products draw
 play        = $(call obj,$(addprefix tests/cuda/play_,$(addsuffix .c,$(1))))
-$(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) $(CPU_O) \
-                     $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a
+$(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) \
+                     $(CPU_O) $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_plugin: $(call play,plugin parts faults process) $(OUT)/libringside.a
 	$(PLAYER_LINK)
@@ -95,8 +95,8 @@ $(OUT)/play_runtime: $(call play,runtime process) $(RUNTIME_O) $(OUT)/libringsid
 $(OUT)/play_nccl: $(call obj,$(wildcard tests/cuda/play_nccl*.c)) $(FAKED_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 TIMELINE_C := $(addprefix src/plugins/cuda/,timeline.c cupti.c pairs.c ranges.c trouble.c journal.c)
-$(OUT)/play_timeline: $(call obj,$(wildcard tests/cuda/play_timeline*.c) tests/cuda/fake_cupti.c $(TIMELINE_C)) $(RUNTIME_O) \
-                      $(call obj,src/plugins/cuda/table.c) $(CPU_O) $(OUT)/libringside.a
+$(OUT)/play_timeline: $(call obj,$(wildcard tests/cuda/play_timeline*.c) tests/cuda/fake_cupti.c $(TIMELINE_C)) \
+                      $(RUNTIME_O) $(call obj,src/plugins/cuda/table.c) $(CPU_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 
 $(OUT)/obj/src/plugins/cuda/%.o: src/plugins/cuda/%.c $(OUT)/cuda_flags

@@ -74,8 +74,8 @@ void fake_close(void);
 struct fake_range {
     char      *at;
     size_t     bytes;
-    enum dtype dtype;
-    bool       is_written;               /* may be */
+    enum dtype dtype;                    /* DTYPE_COUNT: a workspace, or not of elements */
+    bool       is_undefined;             /* afterwards: the kernel may leave anything there */
     const char *what;                    /* "in[1]" */
 };
 int  fake_ranges(enum kernel kernel, const void *params, struct fake_range *ranges);
