@@ -9,6 +9,7 @@
 #include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
+#include "tensor/cpu/elements.h"
 
 static const struct algorithm *const table[] = {
     &algorithm_naive, &algorithm_ring, &algorithm_tree, &algorithm_double_tree, &algorithm_halving_doubling,
@@ -134,7 +135,7 @@ all_reduce_run(struct task *me, const struct collective *call)
 }
 
 /* PREMUL_SUM multiplies before that, AVG divides after it; both round to the dtype. */
-bool
+static bool
 all_reduce_by_host(struct task *me, const struct collective *call)
 {
     struct tensor    *tensor = call->tensor;
@@ -157,6 +158,16 @@ all_reduce_by_host(struct task *me, const struct collective *call)
     return true;
 }
 
+/* It goes by the GPU's kernel, if all ranks' tensors lie on it: equal on all ranks. */
+bool
+local_stays(struct task *me, const struct collective *call)
+{
+    const struct channel *channel = call->channel;
+    return channel->local->one_gpu && channel->remote == NULL && call->operation == OPERATION_ALL_REDUCE &&
+           call->options.custom == NULL && call->elements > 0 && call->ranks > 1 && call->ranks <= ALL_REDUCE_RANKS &&
+           !channel->local->by_messages && algorithm_chosen(me, call) == &algorithm_direct;
+}
+
 /* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. */
 bool
 local_all_reduce(struct task *me, const struct collective *call)
@@ -166,5 +177,5 @@ local_all_reduce(struct task *me, const struct collective *call)
         return false;
     if (nccl_takes(call))
         return nccl_run(me, call);
-    return fused_takes(me, call) ? fused_run(me, call) : all_reduce_by_host(me, call);
+    return local_stays(me, call) ? fused_run(me, call, all_reduce_by_host) : all_reduce_by_host(me, call);
 }

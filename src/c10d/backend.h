@@ -96,7 +96,7 @@ struct group_meeting {
     const struct communicator *communicator; /* for communicator_is_lost */
 };
 
-enum { GROUP_BACKEND_ABI = 6 };
+enum { GROUP_BACKEND_ABI = 7 };
 
 struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
@@ -122,6 +122,8 @@ struct group_backend {
 
     /* Whether it can do this, asked on the calling rank's task before the call has a number; may not block. */
     bool  (*accepts)(struct task *me, const struct collective *call);
+    /* Whether this call is done where the tensors lie, on real devices: no mirrors. Equal on all ranks; may not block. */
+    bool  (*stays)(struct task *me, const struct collective *call);
     bool  (*has_algorithm)(const char *name);    /* an all-reduce of that name is built in */
 
     /* On the rank's comm task, one at a time in the order of issue, which is equal on all ranks. They block until this

@@ -3,10 +3,10 @@
  * kernel of its own stream and stores the result in all of them; when all have waited for theirs, it is over. Chunks
  * and the order of additions are Gloo's ring's, here too, so the bits are the host's.
  *
- * All ranks decide alike: fused_takes asks what is equal on all of them, and whether the tensors lie on devices is known
- * to all once they have met. If one does not, each fetches its own, and the host does it.
+ * All ranks decide alike: local_stays asks what is equal on all of them, and whether the tensors lie on devices is
+ * known to all once they have met. If one does not, each fetches its own, and the host does it.
  *
- * Interface: fused_takes, fused_run. In PyTorch: symmetric memory's one-shot and two-shot kernels
+ * Interface: fused_is_possible, fused_run. In PyTorch: symmetric memory's one-shot and two-shot kernels
  * (torch/csrc/distributed/c10d/symm_mem). */
 #include <stdio.h>
 #include "c10d/local.h"
@@ -32,16 +32,6 @@ fused_is_possible(struct task *me)
     return true;
 }
 
-bool
-fused_takes(struct task *me, const struct collective *call)
-{
-    const struct channel *channel = call->channel;
-    return call->work->group->world->backend == &backend_local && channel->local->one_gpu &&
-           call->operation == OPERATION_ALL_REDUCE && call->options.custom == NULL && call->elements > 0 &&
-           call->ranks > 1 && call->ranks <= ALL_REDUCE_RANKS && !channel->local->by_messages &&
-           algorithm_chosen(me, call) == &algorithm_direct;
-}
-
 /* ---- my chunk ---- */
 
 static struct all_reduce_job
@@ -60,8 +50,8 @@ fused_job(const struct collective *call, struct shared *shared)
     return job;
 }
 
-/* One for all calls of a rank, on the first device that it came with: any of them sees the memory of all. Its name makes
- * it urgent. */
+/* One for all calls of a rank, on the first device that it came with: any of them sees the memory of all. Its name
+ * makes it urgent. */
 static struct stream *
 fused_stream(struct task *me, const struct collective *call, struct shown *own)
 {
@@ -108,7 +98,8 @@ fused_tell(struct task *me, struct tensor *tensor, char *data)
 }
 
 bool
-fused_run(struct task *me, const struct collective *call)
+fused_run(struct task *me, const struct collective *call,
+          bool (*by_host)(struct task *me, const struct collective *call))
 {
     struct tensor *tensor = call->tensor;
     struct shown   mine   = { (char *)tensor->storage->data + (size_t)tensor->offset * dtype_size(tensor->dtype),
@@ -121,7 +112,7 @@ fused_run(struct task *me, const struct collective *call)
     if (!shared_done(me, call, shared))      /* also who failed comes: the others are in his memory */
         return false;
     if (!by_kernel)
-        return mirrored_around(me, call, all_reduce_by_host);
+        return mirrored_around(me, call, by_host);
     if (done)
         fused_tell(me, tensor, mine.data);
     return done && !task_failed(me);

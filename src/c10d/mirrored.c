@@ -1,13 +1,13 @@
 /* Back-ends that move elements by the host, and tensors of real devices: the host finds their elements in mirrors
  * (device/real.h), fetched before a collective runs and stored when it is over. Virtual devices, whose memory is the
- * host's, take no part, nor do all-reduces that a GPU does by itself (fused.c).
+ * host's, take no part, nor do calls of which the back-end says that they stay on the devices.
  *
- * Interface: mirrored_await, mirrored_move (mirrored_run for a function of the caller's choice, mirrored_around whatever
- * the back-end and the call); mirrored_post before a post, mirrored_send and mirrored_received around its message.
+ * Interface: mirrored_await, mirrored_move (mirrored_run for a function of the caller's choice, mirrored_around
+ * whatever the back-end and the call); mirrored_post before a post, mirrored_send and mirrored_received around its
+ * message.
  *
  * In PyTorch: the staging of ProcessGroupGloo's AsyncAllreduceCUDAWork and its like. */
 #include "c10d/internal.h"
-#include "c10d/local.h"
 #include "device/real.h"
 #include "device/stream.h"
 
@@ -65,7 +65,7 @@ bool
 mirrored_run(struct task *me, const struct collective *call,
              bool (*run)(struct task *me, const struct collective *call))
 {
-    if (!devices_are_real(me->sched) || call->work->group->world->backend->on_devices || fused_takes(me, call))
+    if (!devices_are_real(me->sched) || call->work->group->world->backend->stays(me, call))
         return run(me, call);
     return mirrored_around(me, call, run);
 }
@@ -93,7 +93,8 @@ static bool
 bool
 mirrored_move(struct task *me, const struct collective *call)
 {
-    bool (*move)(struct task *, const struct collective *) = move_of(call->work->group->world->backend, call->operation);
+    const struct group_backend *backend = call->work->group->world->backend;
+    bool (*move)(struct task *, const struct collective *) = move_of(backend, call->operation);
     return move != NULL ? mirrored_run(me, call, move)
                         : failed(me, E_RUNTIME, "%s is no collective", operation_name(call->operation));
 }

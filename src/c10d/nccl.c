@@ -257,6 +257,13 @@ has_algorithm(const char *name)
     return strcmp(name, "auto") == 0 || algorithm_is_built_in(name);
 }
 
+static bool
+stays(struct task *me, const struct collective *call)
+{
+    (void)me, (void)call;
+    return true;
+}
+
 const struct group_backend backend_nccl = {
     .abi        = GROUP_BACKEND_ABI,
     .on_devices = true,
@@ -268,6 +275,7 @@ const struct group_backend backend_nccl = {
     .meet       = meet,
     .disconnect = disconnect,
     .accepts    = nccl_accepts,
+    .stays      = stays,
     .has_algorithm = has_algorithm,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,
