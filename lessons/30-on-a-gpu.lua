@@ -140,7 +140,8 @@ local function train(rank)
   steps(ddp, x)
   local till, over = rs.trace:seq(), rs.trace:last().t
   rs.cuda.synchronize(device)           -- the clock of the last kernel is read here, behind the last step
-  return { from = from, till = till, since = since, over = over, backend = dist.get_backend(), far = rank == 0 and distance(ddp.module) or 0 }
+  local far = rank == 0 and distance(ddp.module) or 0
+  return { from = from, till = till, since = since, over = over, backend = dist.get_backend(), far = far }
 end
 
 rs.say(text.welcome)
@@ -159,7 +160,7 @@ local function spans(filter, rank)
   local list = {}
   for _, event in ipairs(rs.trace:events(("%s and rank %d and seq > %d"):format(filter, rank, told[rank].from))) do
     local from = event.t / 1000
-    list[#list + 1] = { from = from, to = from + rs.trace:duration(event), args = event.args, seq = event.seq, lane = event.lane }
+    list[#list + 1] = { from = from, to = from + rs.trace:duration(event), args = event.args, seq = event.seq }
   end
   table.sort(list, function(a, b) return a.from < b.from end)
   return list
@@ -200,8 +201,8 @@ local function ahead(rank)
   return launched, ends
 end
 
--- Gradients are divided on their way into their bucket: of each bucket, in the order in which they fill, the end of the last
--- kernel that writes it.
+-- Gradients are divided on their way into their bucket: of each bucket, in the order in which they fill, the end of the
+-- last kernel that writes it.
 local function filled(rank)
   local ends, places = {}, {}
   for _, kernel in ipairs(spans(DIVIDE, rank)) do

@@ -31,6 +31,7 @@ struct local {
     bool            hops_off;    /* hop events are switched off as long as it lives */
     bool            by_messages; /* `free`: also what could go through shared memory, since messages may be struck */
     struct job     *job;         /* remote.h; NULL: all ranks are tasks of this process */
+    atomic_bool     nccl_broken; /* nccl.h: something failed there, so what is left of it is aborted */
     struct topology topology;
     struct nic     *nics;        /* by 2 * node: what leaves it, and at + 1 what comes; NULL: there is one node */
 };

@@ -12,24 +12,6 @@
 #include "device/device.h"
 #include "device/real.h"
 
-struct nccl {
-    const struct nccl_table *table;
-    struct nccl_events      *events;
-    atomic_bool              told;     /* that there are too few GPUs */
-};
-
-const struct nccl_table *
-nccl_table(const struct nccl *nccl)
-{
-    return nccl->table;
-}
-
-struct nccl_events *
-nccl_events(const struct nccl *nccl)
-{
-    return nccl->events;
-}
-
 /* ---- the plug-in's table ---- */
 
 static const struct nccl_table *
@@ -188,7 +170,7 @@ disconnect(struct task *me, void *channel_)
     struct channel      *channel = channel_;
     struct nccl_channel *nccl    = channel->nccl;
     struct local        *local   = channel->local;
-    bool broken = atomic_load(&nccl->is_broken) ||
+    bool broken = atomic_load(&local->nccl_broken) ||
                   (is_remote(local) && job_has_lost(me, local->job, channel->ranks, channel->size));
     for (int i = 0; i < channel->size; i++)
         nccl_close_end(nccl->nccl, &nccl->ends[i], broken);

@@ -60,8 +60,8 @@ let_devices_tell(lua_State *L, struct task *me)
     call_done(&call, devices_tell(me));
 }
 
-/* Everything recorded so far; in a job by all of its processes. Events are numbered in the order of their times, so those
- * of real devices have to be there first. */
+/* Everything recorded so far; in a job by all of its processes. Events are numbered in the order of their times, so
+ * those of real devices have to be there first. */
 static struct trace *
 live_trace(lua_State *L)
 {

@@ -2,6 +2,7 @@
  * functions are in play_rows_norm.c and play_rows_pool.c. */
 #include "play_rows.h"
 #include <math.h>
+#include "play_kernels_internal.h"
 
 const enum dtype  real_types[REAL_TYPES]   = { DTYPE_F32, DTYPE_F64 };
 const enum layout row_layouts[ROW_LAYOUTS] = { LAYOUT_PLAIN, LAYOUT_TRANSPOSED, LAYOUT_STRIDED, LAYOUT_OFFSET };
@@ -34,6 +35,7 @@ struct cpu_call
 rows_call(struct play *p, int inputs, enum dtype dtype)
 {
     struct cpu_call call = call_of(inputs, dtype);
+    storages_free(p);
     call.workspace = workspace_new(p, WORKSPACE);
     call.fault     = fault_new(p, true);
     return call;
@@ -58,7 +60,7 @@ softmax_case(struct play *p, bool odd, enum dtype dtype, enum layout layout, str
     compare(p, p->kernel, &call);
 }
 
-void
+static void
 softmax_rows(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++) {
@@ -70,7 +72,7 @@ softmax_rows(struct play *p)
     }
 }
 
-void
+static void
 softmax_along_each(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++)
@@ -80,7 +82,7 @@ softmax_along_each(struct play *p)
 }
 
 /* Rows of infinities, of one NaN, of numbers whose exp is 0 or too large. */
-void
+static void
 softmax_odd_rows(struct play *p)
 {
     static const double rows[][4] = { { -INFINITY, -INFINITY, -INFINITY, -INFINITY }, { INFINITY, 1, 2, 3 },
@@ -101,7 +103,7 @@ softmax_odd_rows(struct play *p)
     }
 }
 
-void
+static void
 softmax_backward_by_constant(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++) {
@@ -153,7 +155,7 @@ nll_reductions(struct play *p, enum dtype dtype, struct nll_case c)
     }
 }
 
-void
+static void
 nll_each(struct play *p)
 {
     static const enum dtype weights[] = { DTYPE_COUNT, DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_I64 };
@@ -169,7 +171,7 @@ nll_each(struct play *p)
             }
 }
 
-void
+static void
 nll_many_samples(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++)
@@ -182,7 +184,7 @@ nll_many_samples(struct play *p)
         }
 }
 
-void
+static void
 nll_bad_targets(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++)
@@ -223,7 +225,7 @@ cell_case(struct play *p, bool odd, enum dtype dtype, enum layout layout, int64_
     }
 }
 
-void
+static void
 cells_shapes(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++) {

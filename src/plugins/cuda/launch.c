@@ -1,8 +1,8 @@
-/* Kernels go into a stream: the rows of kernels/table.h for a kernel, one after the other, each over as many blocks as its
- * work wants. Products of matrices are cuBLAS's if it has them (products.c).
+/* Kernels go into a stream: the rows of kernels/table.h for a kernel, one after the other, each over as many blocks
+ * as its work wants. Products of matrices are cuBLAS's if it has them (products.c).
  *
- * Interface: cuda_has, cuda_room; cuda_launch, cuda_launch_rows. In PyTorch: ATen/native/cuda/Loops.cuh, launch_bounds
- * and grids there. */
+ * Interface: cuda_has, cuda_room; cuda_launch, cuda_launch_rows. In PyTorch: ATen/native/cuda/Loops.cuh,
+ * launch_bounds and grids there. */
 #include <stdio.h>
 #include "plugins/cuda/cuda.h"
 #include "plugins/cuda/kernels/table.h"
@@ -105,7 +105,8 @@ static bool
 no_kernel(int kernel, struct backend_why *why)
 {
     why->trouble = TROUBLE_FAILED;
-    snprintf(why->text, sizeof why->text, "GPUs have no kernel of number %d; whoever launches asks `has` first", kernel);
+    snprintf(why->text, sizeof why->text, "GPUs have no kernel of number %d; whoever launches asks `has` first",
+             kernel);
     return false;
 }
 
@@ -119,8 +120,8 @@ cuda_launch_rows(struct backend_stream *stream, enum kernel kernel, const void *
     for (; row != NULL; row = gpu_kernel_next(row)) {
         if (row->params != bytes) {
             why->trouble = TROUBLE_FAILED;
-            snprintf(why->text, sizeof why->text, "the kernel %s takes parameters of %zu bytes, not of %zu: the plug-in "
-                     "was built from other sources; run make", row->symbol, row->params, bytes);
+            snprintf(why->text, sizeof why->text, "the kernel %s takes parameters of %zu bytes, not of %zu: the "
+                     "plug-in was built from other sources; run make", row->symbol, row->params, bytes);
             return false;
         }
         if (!row_launch(stream, row, (void *)(uintptr_t)params, ticket, why))     /* CUDA copies them */

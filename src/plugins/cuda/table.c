@@ -1,6 +1,7 @@
 /* The table of kernels: from the rows of the .def files, in their order.
  *
- * Interface: gpu_kernel_first, gpu_kernel_next; gpu_kernel_count, gpu_kernel_at. In PyTorch: the dispatcher's CUDA key. */
+ * Interface: gpu_kernel_first, gpu_kernel_next; gpu_kernel_count, gpu_kernel_at. In PyTorch: the dispatcher's CUDA
+ * key. */
 #include "kernels/table.h"
 #include "tensor/cpu/elements.h"
 #include "tensor/cpu/lstm.h"

@@ -1,6 +1,6 @@
-/* What collectives do to elements, one by one. Float32 is calculated in float32, other fractions in double and rounded to
- * their type; integers wrap; of truth values a sum is "or", a product "and". Minimum and maximum keep `into` where neither
- * is less.
+/* What collectives do to elements, one by one. Float32 is calculated in float32, other fractions in double and
+ * rounded to their type; integers wrap; of truth values a sum is "or", a product "and". Minimum and maximum keep
+ * `into` where neither is less.
  *
  * Interface: reference_elements. */
 #include "reference.h"
@@ -55,7 +55,8 @@ reduce_one(const struct elements_job *job, char *into, const char *from)
     if (job->dtype == DTYPE_F32)
         *(float *)(void *)into = single_of(op, *(const float *)(void *)into, *(const float *)(const void *)from);
     else if (dtype_is_float(job->dtype))
-        dtype_put_fraction(job->dtype, into, fraction_of(op, dtype_fraction(job->dtype, into), dtype_fraction(job->dtype, from)));
+        dtype_put_fraction(job->dtype, into, fraction_of(op, dtype_fraction(job->dtype, into),
+                                                         dtype_fraction(job->dtype, from)));
     else
         dtype_put_whole(job->dtype, into, whole_of(job->dtype == DTYPE_BOOL ? of_truth(op) : op,
                                                    dtype_whole(job->dtype, into), dtype_whole(job->dtype, from)));
@@ -76,7 +77,8 @@ multiply_one(const struct elements_job *job, char *into)
     if (dtype_is_float(job->dtype))
         dtype_put_fraction(job->dtype, into, dtype_fraction(job->dtype, into) * job->factor);
     else
-        dtype_put_whole(job->dtype, into, (int64_t)((uint64_t)dtype_whole(job->dtype, into) * (uint64_t)(int64_t)job->factor));
+        dtype_put_whole(job->dtype, into,
+                        (int64_t)((uint64_t)dtype_whole(job->dtype, into) * (uint64_t)(int64_t)job->factor));
 }
 
 void

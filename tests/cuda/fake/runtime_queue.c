@@ -1,7 +1,8 @@
 /* The fake's streams and events, and when what is queued runs. See fake.h.
  *
- * Work runs on the thread that calls. `lazy`: only what somebody waits for, or has asked for often enough that the asking
- * has to end some day. `eager`: at once. `seed:N`: before each call a drawn number of operations of drawn streams. */
+ * Work runs on the thread that calls. `lazy`: only what somebody waits for, or has asked for often enough that the
+ * asking has to end some day. `eager`: at once. `seed:N`: before each call a drawn number of operations of drawn
+ * streams. */
 #include "fake.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -221,7 +222,7 @@ fake_is_used(const void *memory, size_t bytes, const char **by)
 {
     for (struct CUstream_st *stream = queues.first; stream != NULL; stream = stream->next)
         for (const struct op *op = stream->head; op != NULL; op = op->next)
-            if (fake_op_uses(op, memory, bytes, by))
+            if (fake_op_uses(op, fake_reach(memory), bytes, by))
                 return true;
     return false;
 }
@@ -424,7 +425,8 @@ static cudaError_t
 wait_event(cudaStream_t stream, cudaEvent_t event)
 {
     if (event->mark == NULL)
-        return fake_misuse(cudaErrorInvalidValue, "a stream waits for an event that was never recorded, which is no wait");
+        return fake_misuse(cudaErrorInvalidValue, "a stream waits for an event that was never recorded, which is no "
+                                                  "wait");
     if (event->mark->is_done)
         return cudaSuccess;
     struct op *op     = fake_queue(stream, OP_WAIT);
@@ -469,7 +471,8 @@ static cudaError_t
 elapsed(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
     if (!begin->takes_time || !end->takes_time || begin->mark == NULL || end->mark == NULL)
-        return fake_misuse(cudaErrorInvalidResourceHandle, "the time between events that take none, or were never recorded");
+        return fake_misuse(cudaErrorInvalidResourceHandle, "the time between events that take none, or were never "
+                                                           "recorded");
     if (!begin->mark->is_done || !end->mark->is_done)
         return cudaErrorNotReady;
     *ms = (float)((double)end->mark->when - (double)begin->mark->when) * 1e-6f;
