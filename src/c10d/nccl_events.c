@@ -351,6 +351,7 @@ tell_rings(struct task *me, struct nccl_events *events, const struct group *grou
     }
 }
 
+/* Told, because which way NCCL's rings go is decided here, by what it found of links and GPUs. */
 static void
 nccl_tell_dump(struct task *me, struct nccl_events *events, const struct group *group, const char *what,
                const char *text)
