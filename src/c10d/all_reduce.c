@@ -133,12 +133,10 @@ all_reduce_run(struct task *me, const struct collective *call)
     return algorithm->run(me, call);
 }
 
-/* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. PREMUL_SUM multiplies
- * before that, AVG divides after it; both round to the dtype. */
+/* PREMUL_SUM multiplies before that, AVG divides after it; both round to the dtype. */
 bool
-local_all_reduce(struct task *me, const struct collective *call)
+all_reduce_by_host(struct task *me, const struct collective *call)
 {
-    STAGE(me, c10d_allreduce, call->sequence, call->bytes, call->elements, call->ranks);
     struct tensor    *tensor = call->tensor;
     struct collective sum    = *call;
     enum reduce_op    op     = call->options.op;
@@ -146,10 +144,6 @@ local_all_reduce(struct task *me, const struct collective *call)
     size_t            bytes  = (size_t)call->bytes;
     if (op == REDUCE_AVG || op == REDUCE_PREMUL_SUM)
         sum.options.op = REDUCE_SUM;
-    if (!tensor_touch(me, tensor, true, "all-reduce"))
-        return false;
-    if (nccl_takes(call))
-        return nccl_run(me, call);
     if (op == REDUCE_PREMUL_SUM)
         reduce_multiply(dtype, tensor_elements(tensor), bytes, call->options.factor);
 
@@ -161,4 +155,16 @@ local_all_reduce(struct task *me, const struct collective *call)
     if (call->ranks > 1 && (op != sum.options.op || !hop_tells(call)))
         tensor_tell(me, tensor);
     return true;
+}
+
+/* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. */
+bool
+local_all_reduce(struct task *me, const struct collective *call)
+{
+    STAGE(me, c10d_allreduce, call->sequence, call->bytes, call->elements, call->ranks);
+    if (!tensor_touch(me, call->tensor, true, "all-reduce"))
+        return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
+    return fused_takes(me, call) ? fused_run(me, call) : all_reduce_by_host(me, call);
 }

@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
 # Each kernel for GPUs, emulated on the CPU, gives what the CPU's function gives: played by tests/cuda/play_kernels*.c;
-# cases are in play_elementwise*.c, play_reduce*.c, play_rows*.c, play_pick*.c, play_products*.c.
+# cases are in play_elementwise*.c, play_reduce*.c, play_rows*.c, play_pick*.c, play_products*.c, play_draw.c.
 use strict;
 use warnings;
 use Test::More;

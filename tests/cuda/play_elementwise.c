@@ -407,6 +407,37 @@ elements_multiplied(struct play *p)
     elements_of(p, ELEMENTS_MULTIPLY);
 }
 
+static void
+all_reduced(struct play *p)
+{
+    for (int d = 0; d < DTYPE_COUNT; d++) {
+        for (int op = 0; op <= REDUCE_PREMUL_SUM; op++) {
+            for (size_t i = 0; i < LENGTHS; i++) {
+                const enum dtype      dtype = (enum dtype)d;
+                const int             ranks[] = { 2, 3, 8 };
+                struct all_reduce_job job = { .op = op, .dtype = dtype, .ranks = ranks[(d + op) % 3],
+                                              .bytes = (size_t)lengths[i] * dtype_size(dtype) };
+                const size_t          odd = i % 2 == 0 ? 0 : dtype_size(dtype);
+                job.factor = dtype_is_float(dtype) ? 0.37 : 3;
+                job.work   = op == REDUCE_PREMUL_SUM ? ELEMENTS_MULTIPLY
+                             : op == REDUCE_AVG && dtype_is_float(dtype) ? ELEMENTS_AVERAGE : ELEMENTS_REDUCE;
+                for (int r = 0; r < job.ranks; r++)
+                    job.data[r] = (char *)memory_new(p, dtype, (size_t)lengths[i] + 1) + (r == 0 ? 0 : odd);
+                compare(p, KERNEL_all_reduce, &job);
+            }
+        }
+    }
+}
+
+static void
+all_reduced_by_many(struct play *p)
+{
+    struct all_reduce_job job = { .dtype = DTYPE_F32, .ranks = ALL_REDUCE_RANKS, .bytes = 1000 * sizeof(float) };
+    for (int r = 0; r < job.ranks; r++)
+        job.data[r] = memory_new(p, DTYPE_F32, 1000);
+    compare(p, KERNEL_all_reduce, &job);
+}
+
 /* ---- all ---- */
 
 #define EVERY(name)                                                                                                \
@@ -452,5 +483,7 @@ const struct play_case play_elementwise[] = {
     { "elements reduced by each operation", elements_reduced, KERNEL_reduce },
     { "elements divided by the ranks", elements_averaged, KERNEL_reduce },
     { "elements multiplied", elements_multiplied, KERNEL_reduce },
+    { "all-reduces by each operation", all_reduced, KERNEL_all_reduce },
+    { "an all-reduce of 64 ranks", all_reduced_by_many, KERNEL_all_reduce },
     { NULL, NULL, KERNEL_COUNT },
 };

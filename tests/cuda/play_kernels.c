@@ -10,7 +10,7 @@
 enum { SAY_AT_MOST = 5 };
 
 static const struct play_case *const families[] = {
-    play_elementwise, play_reduce, play_rows, play_pick, play_products,
+    play_elementwise, play_reduce, play_rows, play_pick, play_products, play_draws,
 };
 
 void

@@ -36,7 +36,7 @@
 struct play; struct storage; struct gpu_kernel;
 
 struct play_case { const char *sentence; void (*run)(struct play *p); enum kernel kernel; };
-extern const struct play_case play_elementwise[], play_reduce[], play_rows[], play_pick[], play_products[];
+extern const struct play_case play_elementwise[], play_reduce[], play_rows[], play_pick[], play_products[], play_draws[];
 
 struct play {
     enum kernel     kernel;          /* of the case that runs */

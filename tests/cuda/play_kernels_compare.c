@@ -20,6 +20,8 @@ union params {
     struct cpu_call      call;
     struct update_job    update;
     struct elements_job  elements;
+    struct draw_job      draw;
+    struct all_reduce_job all_reduce;
     struct lstm_forward  forward;
     struct lstm_backward backward;
 };
@@ -96,6 +98,11 @@ run_cpu(enum kernel kernel, const void *params)
         cpu_update(&own.update);
     } else if (kernel == KERNEL_reduce) {
         reference_elements(params);
+    } else if (kernel == KERNEL_all_reduce) {
+        reference_all_reduce(params);
+    } else if (kernel == KERNEL_draw) {
+        own.draw = *(const struct draw_job *)params;
+        cpu_draw(&own.draw);
     } else if (kernel == KERNEL_lstm_forward) {
         own.forward = *(const struct lstm_forward *)params;
         cpu_lstm_forward(&own.forward);
@@ -291,6 +298,8 @@ params_size(enum kernel kernel)
            : kernel == KERNEL_update          ? sizeof(struct update_job)
            : kernel == KERNEL_reduce          ? sizeof(struct elements_job)
            : kernel == KERNEL_lstm_forward    ? sizeof(struct lstm_forward)
+           : kernel == KERNEL_draw            ? sizeof(struct draw_job)
+           : kernel == KERNEL_all_reduce      ? sizeof(struct all_reduce_job)
                                               : sizeof(struct lstm_backward);
 }
 

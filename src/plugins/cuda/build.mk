@@ -81,7 +81,7 @@ $(OUT)/fake_cuda.so: $(FAKED_O) $(OUT)/libringside.a src/plugins/cuda/symbols.ma
 # Each of the players takes what it plays.
 PLAYER_LINK = $(CXX) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS)
 FAULTY_O        := $(OUT)/obj/tests/cuda/play_kernels_faulty.o
-KERNEL_FAMILIES := kernels elementwise reduce rows pick products
+KERNEL_FAMILIES := kernels elementwise reduce rows pick products draw
 play        = $(call obj,$(addprefix tests/cuda/play_,$(addsuffix .c,$(1))))
 $(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) \
                      $(CPU_O) $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include "plugins/cuda/cuda.h"
 #include "plugins/cuda/kernels/table.h"
+#include "tensor/cpu/draw.h"
 #include "tensor/cpu/elements.h"
 #include "tensor/cpu/update.h"
 
@@ -32,10 +33,23 @@ rows_of(const struct cpu_call *call)
 }
 
 static int64_t
+drawn_of(const struct draw_job *job)
+{
+    int64_t width = draw_width(job->kind);
+    return job->count / width + (job->count % width != 0);
+}
+
+static int64_t
 viewed_of(enum kernel kernel, const void *params)
 {
     if (kernel == KERNEL_update)
         return count_of(&((const struct update_job *)params)->view[UPDATE_PARAM]);
+    if (kernel == KERNEL_draw)
+        return drawn_of(params);
+    if (kernel == KERNEL_all_reduce) {
+        const struct all_reduce_job *all = params;
+        return (int64_t)(all->bytes / dtype_size(all->dtype));
+    }
     const struct elements_job *job = params;
     return (int64_t)(job->bytes / dtype_size(job->dtype));
 }

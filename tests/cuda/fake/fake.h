@@ -37,7 +37,7 @@
 #include <stdint.h>
 #include "plugins/cuda/kernels/table.h"
 
-enum { FAKE_DEVICES = 16, FAKE_RANGES = 16 };
+enum { FAKE_DEVICES = 16, FAKE_RANGES = 64 };
 enum fake_order { ORDER_LAZY, ORDER_EAGER, ORDER_SEED };
 
 struct fake_settings {

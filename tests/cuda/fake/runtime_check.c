@@ -90,6 +90,8 @@ run_reference(const struct gpu_kernel *row, struct fake_check *check)
     case KERNEL_reduce:        reference_elements(check->params); break;
     case KERNEL_lstm_forward:  run_lstm_forward(check->params); break;
     case KERNEL_lstm_backward: run_lstm_backward(check->params); break;
+    case KERNEL_draw:          cpu_draw(check->params); break;
+    case KERNEL_all_reduce:    reference_all_reduce(check->params); break;
     default:                   run_op(row, check); break;
     }
 }

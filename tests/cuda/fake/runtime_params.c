@@ -2,6 +2,7 @@
  * fake.h. */
 #include "fake.h"
 #include <stddef.h>
+#include "tensor/cpu/draw.h"
 #include "tensor/cpu/elements.h"
 #include "tensor/cpu/lstm.h"
 #include "tensor/cpu/update.h"
@@ -61,6 +62,19 @@ add_elements(struct list *list, const struct elements_job *job)
 }
 
 static void
+add_draw(struct list *list, const struct draw_job *job)
+{
+    add(list, job->out, job->count * (int64_t)dtype_size(job->dtype), job->dtype, "out");
+}
+
+static void
+add_all_reduce(struct list *list, const struct all_reduce_job *job)
+{
+    for (int r = 0; r < job->ranks; r++)
+        add(list, job->data[r], (int64_t)job->bytes, job->dtype, "data");
+}
+
+static void
 add_floats(struct list *list, const float *at, int64_t count, const char *what)
 {
     add(list, at, count * (int64_t)sizeof *at, DTYPE_F32, what);
@@ -109,6 +123,8 @@ fake_ranges(enum kernel kernel, const void *params, struct fake_range *ranges)
     case KERNEL_reduce:        add_elements(&list, params); break;
     case KERNEL_lstm_forward:  add_lstm_forward(&list, params); break;
     case KERNEL_lstm_backward: add_lstm_backward(&list, params); break;
+    case KERNEL_draw:          add_draw(&list, params); break;
+    case KERNEL_all_reduce:    add_all_reduce(&list, params); break;
     default:                   add_call(&list, params); break;
     }
     return list.count;
@@ -167,6 +183,8 @@ fake_reach_params(enum kernel kernel, void *params)
 {
     struct update_job   *update   = params;
     struct elements_job *elements = params;
+    struct draw_job     *draw     = params;
+    struct all_reduce_job *all    = params;
     switch ((int)kernel) {
     case KERNEL_update:
         for (int v = 0; v < update->views; v++)
@@ -178,6 +196,11 @@ fake_reach_params(enum kernel kernel, void *params)
         break;
     case KERNEL_lstm_forward:  reach_lstm_forward(params); break;
     case KERNEL_lstm_backward: reach_lstm_backward(params); break;
+    case KERNEL_draw:          draw->out = fake_reach(draw->out); break;
+    case KERNEL_all_reduce:
+        for (int r = 0; r < all->ranks; r++)
+            all->data[r] = fake_reach(all->data[r]);
+        break;
     default:                   reach_call(params); break;
     }
 }
