@@ -60,6 +60,14 @@ nccl_begin(struct task *me, const struct nccl_table *table)
     return true;
 }
 
+void
+nccl_tell(struct task *me)
+{
+    const struct nccl *nccl = sched_part(me->sched, PART_NCCL);
+    if (nccl != NULL)
+        nccl_events_tell(nccl->events);
+}
+
 bool
 nccl_is_on(const struct sched *sched)
 {
