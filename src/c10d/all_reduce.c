@@ -177,5 +177,7 @@ local_all_reduce(struct task *me, const struct collective *call)
         return false;
     if (nccl_takes(call))
         return nccl_run(me, call);
-    return local_stays(me, call) ? fused_run(me, call, all_reduce_by_host) : all_reduce_by_host(me, call);
+    if (local_stays(me, call))
+        return fused_run(me, call, all_reduce_by_host);
+    return all_reduce_by_host(me, call);
 }

@@ -9,7 +9,7 @@ chdir "$FindBin::Bin/../.." or die "no root: $!";
 
 # Files that touch elements after they have asked.
 my %asks = map { $_ => 1 } qw(src/tensor/compute.c src/tensor/copy.c src/tensor/lstm.c src/tensor/print.c
-    src/tensor/tensor.c src/tensor/update.c src/data/batch.c src/c10d/post.c src/c10d/reduce.c
+    src/tensor/philox.c src/tensor/tensor.c src/tensor/update.c src/data/batch.c src/c10d/post.c src/c10d/reduce.c
     src/c10d/all_reduce.c src/c10d/alltoall.c src/c10d/gather.c src/c10d/reduce_scatter.c src/c10d/ring.c src/c10d/tree.c);
 
 # Files that do so without asking, and why nobody minds.
