@@ -172,6 +172,8 @@ bool     group_rank_was_killed(const struct process_group *group, int rank); /* 
 bool     group_rank_is_through(const struct process_group *group, int rank, int64_t tag);
 bool     group_gives_up(const struct process_group *group, int64_t tag);  /* the collective of a message with that tag */
 bool     group_say_why(struct task *me, const struct process_group *group); /* records why it does, answers false */
+/* Waits until the tensor's device has come so far; then the host finds what is sent in tensor_elements. */
+bool     post_ready(struct task *me, const struct post *post);
 /* Nobody will be this post's other end; in these words unless the run is told more. Records why, answers false. */
 bool     post_in_vain(struct task *me, const struct post *post, const char *words);
 uint64_t group_timeout_ps(const struct process_group *group);               /* of one wait; 0: the run's */

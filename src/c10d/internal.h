@@ -115,7 +115,6 @@ bool mirrored_around(struct task *me, const struct collective *call,
                      bool (*run)(struct task *me, const struct collective *call));
 bool mirrored_move(struct task *me, const struct collective *call);  /* the one of its operation */
 bool mirrored_post(struct task *me, const struct post *post);
-bool mirrored_send(struct task *me, const struct post *post);       /* waits for its event; of a recv: true */
 bool mirrored_received(struct task *me, const struct post *post);   /* the message has; of a send: true */
 
 /* ---- the world ---- */

@@ -3,7 +3,7 @@
  * host's, take no part, nor do calls of which the back-end says that they stay on the devices.
  *
  * Interface: mirrored_await, mirrored_move (mirrored_run for a function of the caller's choice, mirrored_around
- * whatever the back-end and the call); mirrored_post before a post, mirrored_send and mirrored_received around its
+ * whatever the back-end and the call); mirrored_post before a post, post_ready and mirrored_received around its
  * message.
  *
  * In PyTorch: the staging of ProcessGroupGloo's AsyncAllreduceCUDAWork and its like. */
@@ -114,10 +114,10 @@ mirrored_post(struct task *me, const struct post *post)
 }
 
 bool
-mirrored_send(struct task *me, const struct post *post)
+post_ready(struct task *me, const struct post *post)
 {
-    return !post->is_send || !takes_part(me, post) ||
-           ((post->event == NULL || event_synchronize(me, post->event)) && fetched(me, post->tensor));
+    return (post->event == NULL || event_synchronize(me, post->event)) &&
+           (!post->is_send || !takes_part(me, post) || fetched(me, post->tensor));
 }
 
 bool

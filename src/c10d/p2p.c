@@ -83,8 +83,7 @@ p2p_run(struct task *me, struct process_group *group, struct post *post)
     if (post->is_send)
         stage_depart(me, post->flow);
     recorder_reach(group, post->recorded, FLIGHT_STARTED, sched_now(me));
-    bool done = mirrored_send(me, post) && (post->is_send ? backend->send : backend->recv)(me, post) &&
-                mirrored_received(me, post);
+    bool done = (post->is_send ? backend->send : backend->recv)(me, post) && mirrored_received(me, post);
     if (done)
         recorder_reach(group, post->recorded, FLIGHT_COMPLETED, sched_now(me));
     return done;

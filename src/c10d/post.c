@@ -390,7 +390,7 @@ posts_fit(struct task *me, struct post *receive, struct post *send)
 static bool
 post_touch(struct task *me, struct post *post)
 {
-    if (post->event != NULL && !event_synchronize(me, post->event))
+    if (!post_ready(me, post))
         return false;
     if (post->is_later && tensor_version(post->tensor) != post->version)
         return true;

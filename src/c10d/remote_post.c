@@ -55,7 +55,7 @@ remote_post_begin(struct task *me, struct post *post, const struct remote_vain *
 {
     if (post->tag >= REMOTE_TAGS || post->tag < -REMOTE_TAGS)
         return failed(me, E_VALUE, "%s: a tag between processes is at most %d", post->name, REMOTE_TAGS - 1);
-    if (post->event != NULL && !event_synchronize(me, post->event))
+    if (!post_ready(me, post))
         return false;
     post->request = host_take(me, sizeof *post->request);
     if (post->request == NULL)

@@ -431,6 +431,7 @@ execute(struct lesson_run *run)
 {
     const struct run_options *options = run->options;
     struct error        error  = { 0 };
+    char                words[240];
     struct watch_limits limits = { .signals = run->debugger == NULL && options->trial == NULL };
     if (!options->trust) {
         limits.cpu_seconds = limit_seconds(options);
@@ -450,6 +451,8 @@ execute(struct lesson_run *run)
         if (!run->told)
             tell_error(run, run->finished && run->error.kind != E_NONE ? &run->error : &error);
     }
+    if (devices_finish(run->sched, words, sizeof words))
+        message(0, "%s", words);
     devices_free(run->sched);
     if (options->trial != NULL)
         trial_end(options->trial, run->sched, run->status);

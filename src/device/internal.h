@@ -96,8 +96,6 @@ void            real_hidden_give(struct devices *devices, struct storage *storag
 void            real_mirror_give(struct storage *storage);
 struct backend_device *real_device_of(struct devices *devices, int device);
 struct timeline *real_timeline(struct devices *devices);        /* NULL: nobody asked for one */
-/* All streams are finished; what has no times is said. Before the first of them is closed. */
-void            real_last_words(struct devices *devices);
 /* The back-end's words as me's error. Answers false. */
 bool            trouble_told(struct task *me, const struct backend_why *why);
 /* The run says once of each kernel that the host does it. */

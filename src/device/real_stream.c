@@ -293,15 +293,14 @@ real_finish(struct task *me, struct stream *stream)
 }
 
 /* The run is over: nobody is left to fail. */
-void
-real_last_words(struct devices *devices)
+bool
+devices_finish(struct sched *sched, char *text, size_t size)
 {
-    char               text[240];
-    struct backend_why why = { 0 };
-    if (devices->real == NULL)
-        return;
+    struct devices    *devices = sched_part(sched, PART_DEVICES);
+    struct backend_why why     = { 0 };
+    if (devices == NULL || devices->real == NULL)
+        return false;
     for (size_t i = 0; i < devices->stream_count; i++)
         (void)devices->backend->finish(devices->streams[i]->real, &why);
-    if (timeline_finish(real_timeline(devices), text, sizeof text))
-        fprintf(stderr, "ringside: %s\n", text);
+    return timeline_finish(real_timeline(devices), text, size);
 }
