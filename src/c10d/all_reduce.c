@@ -133,8 +133,8 @@ all_reduce_run(struct task *me, const struct collective *call)
     return algorithm->run(me, call);
 }
 
-/* PREMUL_SUM multiplies before that, AVG divides after it; both round to the dtype. */
-bool
+/* PREMUL_SUM multiplies before the sum, AVG divides after it; both round to the dtype. */
+static bool
 all_reduce_by_host(struct task *me, const struct collective *call)
 {
     struct tensor    *tensor = call->tensor;
@@ -157,6 +157,15 @@ all_reduce_by_host(struct task *me, const struct collective *call)
     return true;
 }
 
+/* All ranks are tasks of this process, and nobody but the host or fused.c moves elements: what lies on a device has no
+ * mirror yet. */
+static bool
+is_within(const struct collective *call)
+{
+    const struct channel *channel = call->channel;
+    return channel->nccl == NULL && channel->remote == NULL;
+}
+
 /* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. */
 bool
 local_all_reduce(struct task *me, const struct collective *call)
@@ -166,5 +175,12 @@ local_all_reduce(struct task *me, const struct collective *call)
         return false;
     if (nccl_takes(call))
         return nccl_run(me, call);
-    return fused_takes(me, call) ? fused_run(me, call) : all_reduce_by_host(me, call);
+    if (!is_within(call))
+        return all_reduce_by_host(me, call);
+
+    bool fused = fused_takes(call) && algorithm_chosen(me, call) == &algorithm_direct;
+    enum fused_answer answer = fused ? fused_run(me, call) : FUSED_NOT_MINE;
+    if (answer != FUSED_NOT_MINE)
+        return answer == FUSED_DONE;
+    return mirrored_around(me, call, all_reduce_by_host);
 }

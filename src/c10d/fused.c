@@ -3,14 +3,13 @@
  * kernel of its own stream and stores the result in all of them; when all have waited for theirs, it is over. Chunks
  * and the order of additions are Gloo's ring's, here too, so the bits are the host's.
  *
- * All ranks decide alike: fused_takes asks what is equal on all of them, and whether the tensors lie on devices is known
- * to all once they have met. If one does not, each fetches its own, and the host does it.
+ * All ranks decide alike: fused_takes asks what is equal on all of them, and whether the tensors lie on devices is
+ * known to all once they have met. If one does not, nothing is done, and the host has to do it.
  *
  * Interface: fused_takes, fused_run. In PyTorch: symmetric memory's one-shot and two-shot kernels
  * (torch/csrc/distributed/c10d/symm_mem). */
 #include <stdio.h>
 #include "c10d/local.h"
-#include "c10d/internal.h"
 #include "device/device.h"
 #include "device/real.h"
 #include "device/stream.h"
@@ -33,13 +32,11 @@ fused_is_possible(struct task *me)
 }
 
 bool
-fused_takes(struct task *me, const struct collective *call)
+fused_takes(const struct collective *call)
 {
     const struct channel *channel = call->channel;
-    return call->work->group->world->backend == &backend_local && channel->local->one_gpu &&
-           call->operation == OPERATION_ALL_REDUCE && call->options.custom == NULL && call->elements > 0 &&
-           call->ranks > 1 && call->ranks <= ALL_REDUCE_RANKS && !channel->local->by_messages &&
-           algorithm_chosen(me, call) == &algorithm_direct;
+    return channel->local->one_gpu && !channel->local->by_messages && call->options.custom == NULL &&
+           call->elements > 0 && call->ranks > 1 && call->ranks <= ALL_REDUCE_RANKS;
 }
 
 /* ---- my chunk ---- */
@@ -60,8 +57,8 @@ fused_job(const struct collective *call, struct shared *shared)
     return job;
 }
 
-/* One for all calls of a rank, on the first device that it came with: any of them sees the memory of all. Its name makes
- * it urgent. */
+/* One for all calls of a rank, on the first device that it came with: any of them sees the memory of all. Its name
+ * makes it urgent. */
 static struct stream *
 fused_stream(struct task *me, const struct collective *call, struct shown *own)
 {
@@ -107,7 +104,7 @@ fused_tell(struct task *me, struct tensor *tensor, char *data)
     storage_snapshot(me, tensor->storage, &content);
 }
 
-bool
+enum fused_answer
 fused_run(struct task *me, const struct collective *call)
 {
     struct tensor *tensor = call->tensor;
@@ -115,14 +112,14 @@ fused_run(struct task *me, const struct collective *call)
                               tensor_device(tensor) != DEVICE_CPU, NULL };
     struct shared *shared = task_work(me, (uint64_t)call->bytes / WORK_BYTES) ? shared_show(me, call, &mine) : NULL;
     if (shared == NULL)
-        return false;
+        return FUSED_FAILED;
     bool by_kernel = all_lie_on_devices(call, shared);
     bool done      = by_kernel && fused_reduce(me, call, shared);
     if (!shared_done(me, call, shared))      /* also who failed comes: the others are in his memory */
-        return false;
+        return FUSED_FAILED;
     if (!by_kernel)
-        return mirrored_around(me, call, all_reduce_by_host);
+        return FUSED_NOT_MINE;
     if (done)
         fused_tell(me, tensor, mine.data);
-    return done && !task_failed(me);
+    return done && !task_failed(me) ? FUSED_DONE : FUSED_FAILED;
 }

@@ -149,6 +149,7 @@ local_accepts(struct task *me, const struct collective *call)
 const struct group_backend backend_local = {
     .abi        = GROUP_BACKEND_ABI,
     .name       = "local",
+    .reduces_anywhere = true,
     .open       = local_open,
     .close      = local_close,
     .wake       = local_wake,

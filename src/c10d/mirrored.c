@@ -1,13 +1,13 @@
 /* Back-ends that move elements by the host, and tensors of real devices: the host finds their elements in mirrors
  * (device/real.h), fetched before a collective runs and stored when it is over. Virtual devices, whose memory is the
- * host's, take no part, nor do all-reduces that a GPU does by itself (fused.c).
+ * host's, take no part.
  *
- * Interface: mirrored_await, mirrored_move (mirrored_run for a function of the caller's choice, mirrored_around whatever
- * the back-end and the call); mirrored_post before a post, mirrored_send and mirrored_received around its message.
+ * Interface: mirrored_await, mirrored_move (mirrored_run for a function of the caller's choice, mirrored_around for a
+ * back-end that asks for mirrors itself); mirrored_post before a post, mirrored_send and mirrored_received around its
+ * message.
  *
  * In PyTorch: the staging of ProcessGroupGloo's AsyncAllreduceCUDAWork and its like. */
 #include "c10d/internal.h"
-#include "c10d/local.h"
 #include "device/real.h"
 #include "device/stream.h"
 
@@ -56,6 +56,8 @@ bool
 mirrored_around(struct task *me, const struct collective *call,
                 bool (*run)(struct task *me, const struct collective *call))
 {
+    if (!devices_are_real(me->sched))
+        return run(me, call);
     return fetched(me, call->tensor) && fetched(me, call->gathered) && all_of(me, call->inputs, call->ranks, fetched) &&
            all_of(me, call->outputs, call->ranks, fetched) && run(me, call) && stored(me, call->tensor) &&
            stored(me, call->gathered) && all_of(me, call->outputs, call->ranks, stored);
@@ -65,9 +67,9 @@ bool
 mirrored_run(struct task *me, const struct collective *call,
              bool (*run)(struct task *me, const struct collective *call))
 {
-    if (!devices_are_real(me->sched) || call->work->group->world->backend->on_devices || fused_takes(me, call))
-        return run(me, call);
-    return mirrored_around(me, call, run);
+    const struct group_backend *backend = call->work->group->world->backend;
+    bool by_itself = backend->on_devices || (backend->reduces_anywhere && call->operation == OPERATION_ALL_REDUCE);
+    return by_itself ? run(me, call) : mirrored_around(me, call, run);
 }
 
 /* What the back-end does for it; NULL: it is no collective. */

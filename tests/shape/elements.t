@@ -18,6 +18,7 @@ my %free = (
     'src/lua/objects.c'        => 'bytes of its own, which it has waited for',
     'src/parallel/check_find.c' => '--check-ranks, which looks on from outside',
     'src/c10d/hop.c'           => 'a part of a collective, which has asked',
+    'src/c10d/fused.c'         => 'a part of a collective, which has asked',
     'src/c10d/shared.c'        => 'a part of a collective, which has asked',
     'src/c10d/remote.c'        => 'a part of a collective, which has asked',
     'src/c10d/remote_post.c'   => 'a part of a send or receive, which has asked',
