@@ -91,7 +91,7 @@ local checks = text.checks
 local gpu = rs.cuda.get_device_properties(0).name
 local wall = rs.trace:clock() == "wall"
 local on_metal = wall and not gpu:find "^virtual" and not gpu:find "^Fake"
-local WORLD, STEPS = 2, on_metal and 12 or 3
+local WORLD, STEPS = 2, on_metal and 8 or 3
 local WIDTH, ROWS = on_metal and 1024 or 16, on_metal and 512 or 4
 
 local Net = nn.Module("Net")
@@ -139,8 +139,10 @@ local function train(rank)
   local from, since = rs.trace:seq(), rs.trace:last().t
   steps(ddp, x)
   local till, over = rs.trace:seq(), rs.trace:last().t
-  rs.cuda.synchronize(device)           -- the clock of the last kernel is read here, behind the last step
-  return { from = from, till = till, since = since, over = over, backend = dist.get_backend(), far = rank == 0 and distance(ddp.module) or 0 }
+  rs.cuda.synchronize(device)
+  if dist.get_backend() == "nccl" then dist.barrier() end   -- NCCL tells of a collective when the next one is there
+  local far = rank == 0 and distance(ddp.module) or 0
+  return { from = from, till = till, since = since, over = over, backend = dist.get_backend(), far = far }
 end
 
 rs.say(text.welcome)
@@ -159,12 +161,13 @@ local function spans(filter, rank)
   local list = {}
   for _, event in ipairs(rs.trace:events(("%s and rank %d and seq > %d"):format(filter, rank, told[rank].from))) do
     local from = event.t / 1000
-    list[#list + 1] = { from = from, to = from + rs.trace:duration(event), args = event.args, seq = event.seq, lane = event.lane }
+    list[#list + 1] = { from = from, to = from + rs.trace:duration(event), args = event.args, seq = event.seq }
   end
   table.sort(list, function(a, b) return a.from < b.from end)
   return list
 end
 local LAST = ("iter = %d"):format(STEPS - 1)
+local REDUCE = "c10d.%s and operation = all_reduce and " .. LAST
 local DIVIDE = ("kernel and op = mul_scalar and bytes = %d and %s"):format(WIDTH * WIDTH * 4, LAST)
 
 -- How much of the spans `a` lies in one of `b`, which do not overlap each other.
@@ -200,8 +203,8 @@ local function ahead(rank)
   return launched, ends
 end
 
--- Gradients are divided on their way into their bucket: of each bucket, in the order in which they fill, the end of the last
--- kernel that writes it.
+-- Gradients are divided on their way into their bucket: of each bucket, in the order in which they fill, the end of the
+-- last kernel that writes it.
 local function filled(rank)
   local ends, places = {}, {}
   for _, kernel in ipairs(spans(DIVIDE, rank)) do
@@ -217,12 +220,12 @@ local function in_order(rank)
 end
 
 local function has_events(rank)
-  local records, issues = spans("stream.record and " .. LAST, rank), spans("c10d.issue and " .. LAST, rank)
-  return #records == 2 and #issues == 2 and records[1].seq < issues[1].seq and records[2].seq < issues[2].seq
+  local records, issues = spans("stream.record and " .. LAST, rank), spans(REDUCE:format "issue", rank)
+  return #records >= 2 and #issues == 2 and records[1].seq < issues[1].seq and records[2].seq < issues[2].seq
 end
 
 local function host_waits(rank)
-  local waits, reduces = spans("c10d.wait and " .. LAST, rank), spans("c10d.allreduce and " .. LAST, rank)
+  local waits, reduces = spans(REDUCE:format "wait", rank), spans("c10d.allreduce and " .. LAST, rank)
   return #waits == 2 and waits[1].to >= reduces[1].to and waits[2].to >= reduces[2].to
 end
 
@@ -260,12 +263,15 @@ local function metal(name, holds, why)
   end
 end
 
--- With NCCL an all-reduce is a kernel: its channels tell when it ran. With local the host's stage does.
+-- With NCCL an all-reduce is a kernel: its channels tell when it ran, those of the first two collectives since the backward
+-- began. With local the host's stage does.
 local function communication(rank)
   if backend ~= "nccl" then return spans("c10d.allreduce and " .. LAST, rank) end
-  local backward, list = spans("autograd.backward and " .. LAST, rank)[1], {}
+  local backward, list, seen, count = spans("autograd.backward and " .. LAST, rank)[1], {}, {}, 0
   for _, channel in ipairs(spans("comm.nccl.channel", rank)) do
-    if channel.from >= backward.from then list[#list + 1] = channel end
+    local sequence = channel.args.sequence
+    if channel.from >= backward.from and not seen[sequence] then seen[sequence], count = true, count + 1 end
+    if seen[sequence] and count <= 2 then list[#list + 1] = channel end
   end
   return list
 end
@@ -281,7 +287,7 @@ metal(checks.metal_ahead, function()
 end)
 metal(checks.metal_overlap, function() return beside(communication(0), spans("kernel and " .. LAST, 0)) > 0 end, untold)
 metal(checks.metal_wait, function()
-  local waits, done = spans("c10d.wait and " .. LAST, 0), 0
+  local waits, done = spans(REDUCE:format "wait", 0), 0
   for _, span in ipairs(communication(0)) do done = math.max(done, span.to) end
   return waits[1].to < done
 end, backend ~= "nccl" and text.no_nccl:format(backend) or untold)

@@ -1,10 +1,16 @@
--- Checks of exercise 30. A small training on one device, whose kernels take longer than their launches; its record says who
--- asked the device, when, and how long it stood still.
+-- Checks of exercise 30. A small training on one device, whose kernels take longer than their launches; its record says
+-- who asked the device, when, and how long it stood still.
 local rs = require "ringside"
 
 local steps, each = rs.vary(12, { 8, 16, 20 }), rs.vary(4, { 2 })
 local kernel_us, width = rs.vary(40, { 30, 60, 90 }), rs.vary(8, { 4, 12 })
-rs.lesson { title = "Exercise: no bubble", devices = 1, hardware = "dgx-h200", costs = { host = 8, kernel = kernel_us }, seed = 30 }
+rs.lesson {
+  title = "Exercise: no bubble",
+  devices = 1,
+  hardware = "dgx-h200",
+  costs = { host = 8, kernel = kernel_us },
+  seed = 30,
+}
 
 local text = {
   checks = {
@@ -77,7 +83,8 @@ local function run(use)
   end)
   if not worked then rs.say(tostring(told)) end
   rs.cuda.synchronize()
-  return { worked = worked and launched, told = worked and told or nil, from = from, launched = launched or from, till = now() }
+  local till, answer = now(), worked and told or nil
+  return { worked = worked and launched, told = answer, from = from, launched = launched or from, till = till }
 end
 
 local function kernels_of(record)

@@ -9,6 +9,7 @@
 #include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
+#include "tensor/cpu/elements.h"
 
 static const struct algorithm *const table[] = {
     &algorithm_naive, &algorithm_ring, &algorithm_tree, &algorithm_double_tree, &algorithm_halving_doubling,
@@ -133,7 +134,7 @@ all_reduce_run(struct task *me, const struct collective *call)
     return algorithm->run(me, call);
 }
 
-/* PREMUL_SUM multiplies before the sum, AVG divides after it; both round to the dtype. */
+/* PREMUL_SUM multiplies before that, AVG divides after it; both round to the dtype. */
 static bool
 all_reduce_by_host(struct task *me, const struct collective *call)
 {
@@ -157,13 +158,14 @@ all_reduce_by_host(struct task *me, const struct collective *call)
     return true;
 }
 
-/* All ranks are tasks of this process, and nobody but the host or fused.c moves elements: what lies on a device has no
- * mirror yet. */
-static bool
-is_within(const struct collective *call)
+/* It goes by the GPU's kernel, if all ranks' tensors lie on it: equal on all ranks. */
+bool
+local_stays(struct task *me, const struct collective *call)
 {
     const struct channel *channel = call->channel;
-    return channel->nccl == NULL && channel->remote == NULL;
+    return channel->local->one_gpu && channel->remote == NULL && call->operation == OPERATION_ALL_REDUCE &&
+           call->options.custom == NULL && call->elements > 0 && call->ranks > 1 && call->ranks <= ALL_REDUCE_RANKS &&
+           !channel->local->by_messages && algorithm_chosen(me, call) == &algorithm_direct;
 }
 
 /* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. */
@@ -175,12 +177,7 @@ local_all_reduce(struct task *me, const struct collective *call)
         return false;
     if (nccl_takes(call))
         return nccl_run(me, call);
-    if (!is_within(call))
-        return all_reduce_by_host(me, call);
-
-    bool fused = fused_takes(call) && algorithm_chosen(me, call) == &algorithm_direct;
-    enum fused_answer answer = fused ? fused_run(me, call) : FUSED_NOT_MINE;
-    if (answer != FUSED_NOT_MINE)
-        return answer == FUSED_DONE;
-    return mirrored_around(me, call, all_reduce_by_host);
+    if (local_stays(me, call))
+        return fused_run(me, call, all_reduce_by_host);
+    return all_reduce_by_host(me, call);
 }

@@ -102,7 +102,6 @@ struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
     bool        on_devices;              /* it moves elements of devices itself, in their streams (nccl); else it finds
                                             them in the host's memory, or in mirrors of it (mirrored.c) */
-    bool        reduces_anywhere;        /* its all_reduce finds them by itself, or asks for mirrors (mirrored_around) */
     const char *name;                    /* "local": as init_process_group and --backend spell it */
 
     /* What the ranks of a world share, called transport from here on. On the spawner's task, before its first rank
@@ -123,6 +122,8 @@ struct group_backend {
 
     /* Whether it can do this, asked on the calling rank's task before the call has a number; may not block. */
     bool  (*accepts)(struct task *me, const struct collective *call);
+    /* Whether this call is done where the tensors lie, on real devices: no mirrors. Equal on all ranks; may not block. */
+    bool  (*stays)(struct task *me, const struct collective *call);
     bool  (*has_algorithm)(const char *name);    /* an all-reduce of that name is built in */
 
     /* On the rank's comm task, one at a time in the order of issue, which is equal on all ranks. They block until this
@@ -149,10 +150,6 @@ struct group_backend {
 extern const struct group_backend backend_local, backend_nccl;
 
 /* ---- what a back-end may ask ---- */
-
-/* Runs it between fetching the call's tensors from real devices into mirrors and storing what it changed. */
-bool mirrored_around(struct task *me, const struct collective *call,
-                     bool (*run)(struct task *me, const struct collective *call));
 
 /* Waits in `monitor`, which me is in, for what rank `peer` of the group (-1: many) does in this collective. true: look again. false:
  * failed, since nobody will wake us any more (a lost rank, a deadlock, a timeout), and the monitor was left. */

@@ -3,13 +3,14 @@
  * kernel of its own stream and stores the result in all of them; when all have waited for theirs, it is over. Chunks
  * and the order of additions are Gloo's ring's, here too, so the bits are the host's.
  *
- * All ranks decide alike: fused_takes asks what is equal on all of them, and whether the tensors lie on devices is
- * known to all once they have met. If one does not, nothing is done, and the host has to do it.
+ * All ranks decide alike: local_stays asks what is equal on all of them, and whether the tensors lie on devices is
+ * known to all once they have met. If one does not, each fetches its own, and the host does it.
  *
- * Interface: fused_takes, fused_run. In PyTorch: symmetric memory's one-shot and two-shot kernels
+ * Interface: fused_is_possible, fused_run. In PyTorch: symmetric memory's one-shot and two-shot kernels
  * (torch/csrc/distributed/c10d/symm_mem). */
 #include <stdio.h>
 #include "c10d/local.h"
+#include "c10d/internal.h"
 #include "device/device.h"
 #include "device/real.h"
 #include "device/stream.h"
@@ -29,14 +30,6 @@ fused_is_possible(struct task *me)
         if (!devices_share(me->sched, 0, device))
             return false;
     return true;
-}
-
-bool
-fused_takes(const struct collective *call)
-{
-    const struct channel *channel = call->channel;
-    return channel->local->one_gpu && !channel->local->by_messages && call->options.custom == NULL &&
-           call->elements > 0 && call->ranks > 1 && call->ranks <= ALL_REDUCE_RANKS;
 }
 
 /* ---- my chunk ---- */
@@ -104,22 +97,23 @@ fused_tell(struct task *me, struct tensor *tensor, char *data)
     storage_snapshot(me, tensor->storage, &content);
 }
 
-enum fused_answer
-fused_run(struct task *me, const struct collective *call)
+bool
+fused_run(struct task *me, const struct collective *call,
+          bool (*by_host)(struct task *me, const struct collective *call))
 {
     struct tensor *tensor = call->tensor;
     struct shown   mine   = { (char *)tensor->storage->data + (size_t)tensor->offset * dtype_size(tensor->dtype),
                               tensor_device(tensor) != DEVICE_CPU, NULL };
     struct shared *shared = task_work(me, (uint64_t)call->bytes / WORK_BYTES) ? shared_show(me, call, &mine) : NULL;
     if (shared == NULL)
-        return FUSED_FAILED;
+        return false;
     bool by_kernel = all_lie_on_devices(call, shared);
     bool done      = by_kernel && fused_reduce(me, call, shared);
     if (!shared_done(me, call, shared))      /* also who failed comes: the others are in his memory */
-        return FUSED_FAILED;
+        return false;
     if (!by_kernel)
-        return FUSED_NOT_MINE;
+        return mirrored_around(me, call, by_host);
     if (done)
         fused_tell(me, tensor, mine.data);
-    return done && !task_failed(me) ? FUSED_DONE : FUSED_FAILED;
+    return done && !task_failed(me);
 }

@@ -149,7 +149,6 @@ local_accepts(struct task *me, const struct collective *call)
 const struct group_backend backend_local = {
     .abi        = GROUP_BACKEND_ABI,
     .name       = "local",
-    .reduces_anywhere = true,
     .open       = local_open,
     .close      = local_close,
     .wake       = local_wake,
@@ -157,6 +156,7 @@ const struct group_backend backend_local = {
     .meet       = local_meet,
     .disconnect = local_disconnect,
     .accepts    = local_accepts,
+    .stays      = local_stays,
     .has_algorithm = algorithm_is_built_in,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,

@@ -270,12 +270,11 @@ struct shared *shared_show(struct task *me, const struct collective *call, const
 struct shown  *shared_shown(struct shared *shared, int rank);
 bool           shared_done(struct task *me, const struct collective *call, struct shared *shared);
 void shared_free(struct shared *shared);
-/* fused.c: `direct` where all devices are one GPU. Whether they are; whether it may take this call, which is equal on all
- * ranks; NOT_MINE: all have met, and some tensor lies elsewhere, so the host has to do it. */
-enum fused_answer { FUSED_DONE, FUSED_FAILED, FUSED_NOT_MINE };
+/* fused.c. Whether there are such devices; the all-reduce, by the host where a tensor lies elsewhere. */
 bool fused_is_possible(struct task *me);
-bool fused_takes(const struct collective *call);
-enum fused_answer fused_run(struct task *me, const struct collective *call);
+bool fused_run(struct task *me, const struct collective *call,
+               bool (*by_host)(struct task *me, const struct collective *call));
+bool local_stays(struct task *me, const struct collective *call);   /* all_reduce.c: group_backend's `stays` */
 
 /* ---- algorithms, each a slot of the table ---- */
 bool local_accepts(struct task *me, const struct collective *call);

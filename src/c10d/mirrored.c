@@ -1,9 +1,9 @@
 /* Back-ends that move elements by the host, and tensors of real devices: the host finds their elements in mirrors
  * (device/real.h), fetched before a collective runs and stored when it is over. Virtual devices, whose memory is the
- * host's, take no part.
+ * host's, take no part, nor do calls of which the back-end says that they stay on the devices.
  *
- * Interface: mirrored_await, mirrored_move (mirrored_run for a function of the caller's choice, mirrored_around for a
- * back-end that asks for mirrors itself); mirrored_post before a post, mirrored_send and mirrored_received around its
+ * Interface: mirrored_await, mirrored_move (mirrored_run for a function of the caller's choice, mirrored_around
+ * whatever the back-end and the call); mirrored_post before a post, mirrored_send and mirrored_received around its
  * message.
  *
  * In PyTorch: the staging of ProcessGroupGloo's AsyncAllreduceCUDAWork and its like. */
@@ -56,8 +56,6 @@ bool
 mirrored_around(struct task *me, const struct collective *call,
                 bool (*run)(struct task *me, const struct collective *call))
 {
-    if (!devices_are_real(me->sched))
-        return run(me, call);
     return fetched(me, call->tensor) && fetched(me, call->gathered) && all_of(me, call->inputs, call->ranks, fetched) &&
            all_of(me, call->outputs, call->ranks, fetched) && run(me, call) && stored(me, call->tensor) &&
            stored(me, call->gathered) && all_of(me, call->outputs, call->ranks, stored);
@@ -67,9 +65,9 @@ bool
 mirrored_run(struct task *me, const struct collective *call,
              bool (*run)(struct task *me, const struct collective *call))
 {
-    const struct group_backend *backend = call->work->group->world->backend;
-    bool by_itself = backend->on_devices || (backend->reduces_anywhere && call->operation == OPERATION_ALL_REDUCE);
-    return by_itself ? run(me, call) : mirrored_around(me, call, run);
+    if (!devices_are_real(me->sched) || call->work->group->world->backend->stays(me, call))
+        return run(me, call);
+    return mirrored_around(me, call, run);
 }
 
 /* What the back-end does for it; NULL: it is no collective. */
@@ -95,7 +93,8 @@ static bool
 bool
 mirrored_move(struct task *me, const struct collective *call)
 {
-    bool (*move)(struct task *, const struct collective *) = move_of(call->work->group->world->backend, call->operation);
+    const struct group_backend *backend = call->work->group->world->backend;
+    bool (*move)(struct task *, const struct collective *) = move_of(backend, call->operation);
     return move != NULL ? mirrored_run(me, call, move)
                         : failed(me, E_RUNTIME, "%s is no collective", operation_name(call->operation));
 }

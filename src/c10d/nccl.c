@@ -60,6 +60,14 @@ nccl_begin(struct task *me, const struct nccl_table *table)
     return true;
 }
 
+void
+nccl_tell(struct task *me)
+{
+    const struct nccl *nccl = sched_part(me->sched, PART_NCCL);
+    if (nccl != NULL)
+        nccl_events_tell(nccl->events);
+}
+
 bool
 nccl_is_on(const struct sched *sched)
 {
@@ -257,6 +265,13 @@ has_algorithm(const char *name)
     return strcmp(name, "auto") == 0 || algorithm_is_built_in(name);
 }
 
+static bool
+stays(struct task *me, const struct collective *call)
+{
+    (void)me, (void)call;
+    return true;
+}
+
 const struct group_backend backend_nccl = {
     .abi        = GROUP_BACKEND_ABI,
     .on_devices = true,
@@ -268,6 +283,7 @@ const struct group_backend backend_nccl = {
     .meet       = meet,
     .disconnect = disconnect,
     .accepts    = nccl_accepts,
+    .stays      = stays,
     .has_algorithm = has_algorithm,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,

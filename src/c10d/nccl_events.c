@@ -272,6 +272,17 @@ nccl_events_collect(struct task *me, struct nccl_events *events)
     pthread_mutex_unlock(&events->mutex);
 }
 
+void
+nccl_events_tell(struct nccl_events *events)
+{
+    if (events == NULL)
+        return;
+    pthread_mutex_lock(&events->mutex);
+    collect(events);
+    write_moments(events, true);
+    pthread_mutex_unlock(&events->mutex);
+}
+
 /* ---- what NCCL found ---- */
 
 /* NCCL writes it when rank 0 of a communicator joins. Who has named files of his own keeps them. */
@@ -351,6 +362,7 @@ tell_rings(struct task *me, struct nccl_events *events, const struct group *grou
     }
 }
 
+/* Told, because which way NCCL's rings go is decided here, by what it found of links and GPUs. */
 static void
 nccl_tell_dump(struct task *me, struct nccl_events *events, const struct group *group, const char *what,
                const char *text)

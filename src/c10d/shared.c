@@ -161,8 +161,9 @@ shared_reduce(const struct collective *call, const struct shared *shared)
     int64_t begin = chunk * call->rank, end = begin + chunk < call->bytes ? begin + chunk : call->bytes;
     bool    plain = call->ranks == 2 && call->tensor->dtype == DTYPE_F32 && call->options.op == REDUCE_SUM;
     if (plain && begin < end) {
-        void *x = shared->at[0].shown.data + begin, *y = shared->at[1].shown.data + begin;
-        add_both(x, y, (size_t)(end - begin) / sizeof(float));
+        add_both((float *)(void *)(shared->at[0].shown.data + begin),
+                 (float *)(void *)(shared->at[1].shown.data + begin),
+                 (size_t)(end - begin) / sizeof(float));
         return;
     }
     for (; begin < end; begin += BLOCK)

@@ -38,6 +38,8 @@ static const struct group {
       "allreduce-w2-1048576 allreduce-w2-4194304 allreduce-w2-16777216 allreduce-w2-67108864 "
       "allreduce-w4-1024 allreduce-w4-4096 allreduce-w4-16384 allreduce-w4-65536 allreduce-w4-262144 "
       "allreduce-w4-1048576 allreduce-w4-4194304 allreduce-w4-16777216 allreduce-w4-67108864" },
+    { "device_step", bench_device_step, "work on a device: launches, elements, copies, products, steps, all-reduces",
+      "launch elementwise copy mm4096 mlp64 allreduce ddp" },
     { "sim_allreduce", bench_sim_allreduce, "messages that the stepped executor moves in a second of CPU time",
       "ring-8 ring-64 ring-256 ring-1024" },
     { "viewer_open", bench_viewer_open, "traces of one and ten million events: the first frame, and all of it as text",
@@ -169,7 +171,7 @@ static void
 print_bench_help(void)
 {
     printf("usage: ringside bench [GROUP...] [--case CASE] [--threads T] [--backend B [--world N]]"
-           " [--quick] [--json]\n\n"
+           " [--device KIND]\n                      [--quick] [--json]\n\n"
            "Measures; columns are least, median and most of the samples, and whether the result was verified.\n\n");
     for (size_t i = 0; i < countof(groups); i++)
         print_group_help(&groups[i]);
@@ -177,7 +179,8 @@ print_bench_help(void)
            "  --quick      fewer repetitions   --json       JSON Lines, as a comparison wants them\n"
            "  --backend B  mpi or gloo: allreduce and ddp_step between processes, which this starts,\n"
            "               worlds of 2 and of 4\n"
-           "  --world N    with it: of N ranks only\n");
+           "  --world N    with it: of N ranks only\n"
+           "  --device K   of device_step: cpu, virtual devices; cuda, GPUs\n");
 }
 
 static const struct group *
@@ -243,6 +246,10 @@ take_value(struct bench_options *options, const char *name, const char *value)
         return false;
     if (strcmp(name, "--case") == 0)
         return (options->only_case = value) != NULL;
+    if (strcmp(name, "--device") == 0) {
+        options->device = value;
+        return strcmp(value, "cpu") == 0 || strcmp(value, "cuda") == 0;
+    }
     if (strcmp(name, "--backend") == 0) {
         options->backend = value;
         return strcmp(value, "mpi") == 0 || strcmp(value, "gloo") == 0;
@@ -257,7 +264,7 @@ parse(int argc, char **argv, struct request *request)
 {
     static const struct { const char *name, *takes; } valued[] = {
         { "--case", "the name of a case" }, { "--threads", "a number of threads from 1" },
-        { "--backend", "mpi or gloo" }, { "--world", "2 or 4" },
+        { "--backend", "mpi or gloo" }, { "--world", "2 or 4" }, { "--device", "cpu or cuda" },
     };
     for (int i = 1; i < argc; i++) {
         const struct group *group = find_group(argv[i]);

@@ -12,6 +12,7 @@ struct bench_job { struct job *job; struct task *me; struct blas *blas; };
 struct bench_options {
     const char *only_case;   /* NULL: all */
     const char *backend;     /* NULL: ranks are threads; "gloo", "mpi": processes */
+    const char *device;      /* "cuda": device_step's devices are GPUs; NULL: virtual */
     int         threads;     /* 0: all */
     int         world;       /* with a backend: this many ranks; 0: each number that there is */
     bool        quick, json;
@@ -42,6 +43,7 @@ bool bench_switch(const struct bench_options *options);
 bool bench_train_step(const struct bench_options *options);
 bool bench_dp_step(const struct bench_options *options);
 bool bench_ddp_step(const struct bench_options *options);
+bool bench_device_step(const struct bench_options *options);
 bool bench_allreduce(const struct bench_options *options);
 bool bench_sim_allreduce(const struct bench_options *options);
 #endif

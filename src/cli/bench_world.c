@@ -16,6 +16,7 @@
 #include "cli/bench.h"
 #include "cli/message.h"
 #include "device/device.h"
+#include "device/load.h"
 #include "hw/cost.h"
 #include "tensor/blas.h"
 #include "tensor/tensor.h"
@@ -42,7 +43,8 @@ bench_world_main(struct task *me, void *argument)
     struct world_options options = { .size = all->size };
     struct bench_rank   *ranks   = calloc((size_t)all->size, sizeof *ranks);
     all->world = ranks != NULL ? world_new(me, &options) : NULL;
-    bool ok = all->world != NULL && devices_ready(me, 0);
+    bool ok = all->world != NULL && (all->backend == NULL || devices_use(me, all->backend)) &&
+              devices_ready(me, all->backend != NULL ? all->size : 0);
     for (int rank = 0; rank < all->size && ok; rank++) {
         char name[32];
         snprintf(name, sizeof name, "r%d main", rank);

@@ -4,7 +4,7 @@
 #include <stdbool.h>
 #include "sched/sched.h"
 
-struct bench_job; struct blas; struct process_group; struct task; struct world;
+struct bench_job; struct blas; struct device_backend; struct process_group; struct task; struct world;
 
 enum { BENCH_RANKS = 4 };     /* the most that a case in `free` has */
 
@@ -13,6 +13,7 @@ struct bench_world {
     bool        (*body)(struct task *me, struct process_group *group, void *context);  /* each rank's */
     void         *context;
     struct blas  *blas;       /* NULL: the exact product */
+    const struct device_backend *backend;  /* devices are its, one a rank; NULL: there are none */
     const struct bench_job *job;   /* NULL: ranks are threads; else this process is one, of a job of this size */
     struct world *world;      /* of the run */
 };

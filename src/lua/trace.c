@@ -8,6 +8,7 @@
 #include <string.h>
 #include "analysis/state.h"
 #include "base/vec.h"
+#include "c10d/nccl.h"
 #include "device/real.h"
 #include "device/stream.h"
 #include "lua/internal.h"
@@ -57,11 +58,13 @@ static void
 let_devices_tell(lua_State *L, struct task *me)
 {
     struct call call = call_open(L, me, CALL_PLAIN);
-    call_done(&call, devices_tell(me));
+    bool        ok   = devices_tell(me);
+    nccl_tell(me);
+    call_done(&call, ok);
 }
 
-/* Everything recorded so far; in a job by all of its processes. Events are numbered in the order of their times, so those
- * of real devices have to be there first. */
+/* Everything recorded so far; in a job by all of its processes. Events are numbered in the order of their times, so
+ * those of real devices have to be there first. */
 static struct trace *
 live_trace(lua_State *L)
 {

@@ -1,9 +1,10 @@
 /* Random fills by a real device, in `free`: what tensor/fill.c draws by the host elsewhere. Numbers of fractions in
- * one piece come from Philox and the rank's own generator, as tensor/cpu/draw.h says; each fill takes the next block of
- * its device. So devices that are seeded alike and asked for the same draw the same, whoever else draws meanwhile. In
- * `stepped` the host draws for all devices alike, so that a trace is equal on virtual and on real ones.
+ * one piece come from Philox and the rank's own generator, as tensor/cpu/draw.h says; each fill takes the next block
+ * of its device. So devices that are seeded alike and asked for the same draw the same, whoever else draws
+ * meanwhile. In `stepped` the host draws for all devices alike, so that a trace is equal on virtual and on real
+ * ones.
  *
- * Interface: philox_turn, then philox_fill. In PyTorch: ATen/cuda/CUDAGeneratorImpl.cpp. */
+ * * Interface: philox_turn, then philox_fill. In PyTorch: ATen/cuda/CUDAGeneratorImpl.cpp. */
 #include "base/rng.h"
 #include "device/real.h"
 #include "sched/sched.h"

@@ -93,7 +93,7 @@ is($status, 2, 'so does the debugger') or diag($text);
 ($text, $status) = said('fail=no-gpu', 'run', @nccl, $lesson);
 is($status, 2, 'without a GPU it is refused') or diag($text);
 ($text, $status) = said('devices=4', 'devices');
-like($text, qr/nccl\s+NCCL 2\.28\.9, for up to 4 ranks/, "'ringside devices' says which NCCL there is") or diag($text);
+like($text, qr/NCCL 2\.28\.9/, "'ringside devices' says which NCCL there is") or diag($text);
 
 # ---- NVIDIA's own library, where it is: it answers without a GPU ----
 

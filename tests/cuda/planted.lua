@@ -1,5 +1,5 @@
--- Mistakes that people make with streams, events and ranks on GPUs, each with its cure: planted.t runs this file once for
--- each, and in both ways. `ringside run tests/cuda/planted.lua -- NAME [right]`: without `right` the fault is planted.
+-- Mistakes that people make with streams, events and ranks on GPUs, each with its cure: planted.t runs this file once
+-- for each, and in both ways. `ringside run tests/cuda/planted.lua -- NAME [right]`: without `right` the fault is planted.
 local rs = require "ringside"
 local nn, dist, cuda = rs.nn, rs.distributed, rs.cuda
 local name, right = rs.args[1], rs.args[2] == "right"
@@ -130,7 +130,9 @@ function fault.two_communicators()
   end)
 end
 
-local function ddp_on(rank, module, options) return nn.parallel.DistributedDataParallel(module:to("device:" .. rank), options) end
+local function ddp_on(rank, module, options)
+  return nn.parallel.DistributedDataParallel(module:to("device:" .. rank), options)
+end
 
 -- Rank 0 has three batches, rank 1 five.
 function fault.uneven_steps()

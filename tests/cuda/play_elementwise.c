@@ -1,5 +1,5 @@
-/* Cases for the kernels of maps, functions, activations, copies, updates, collectives' elements (rows_elementwise.def), and of
- * the losses' gradients, which are elementwise too. */
+/* Cases for the kernels of maps, functions, activations, copies, updates, collectives' elements
+ * (rows_elementwise.def), and of the losses' gradients, which are elementwise too. */
 #include <string.h>
 #include "c10d/group.h"
 #include "play_kernels.h"
@@ -109,8 +109,8 @@ in_place(struct play *p)
     }
 }
 
-/* What plans make of operands of one type: calculated in its wide type, the result as it is and as bool; integers also in
- * fractions of each type, which are the default ones. */
+/* What plans make of operands of one type: calculated in its wide type, the result as it is and as bool; integers also
+ * in fractions of each type, which are the default ones. */
 static void
 any_type(struct play *p)
 {
@@ -143,8 +143,9 @@ each_pair(struct play *p, int inputs)
             enum dtype      common = dtype_promote((enum dtype)a, (enum dtype)b);
             struct cpu_call call = call_of(inputs, common);
             for (int v = 0; v < inputs; v++)
-                call.in[v] = view_row(p, inputs == 3 && v == 0 ? DTYPE_BOOL : v == inputs - 1 ? (enum dtype)b : (enum dtype)a,
-                                      65);
+                call.in[v] = view_row(p, (enum dtype)(v == inputs - 1 ? b : a), 65);
+            if (inputs == 3)
+                call.in[0] = view_row(p, DTYPE_BOOL, 65);
             call.out   = view_row(p, common, 65);
             call.alpha = 0.75;
             compare(p, p->kernel, &call);
@@ -211,8 +212,8 @@ many_elements(struct play *p)
 static void
 many_dimensions(struct play *p)
 {
-    const struct sizes sizes[] = { { 0, { 0 } }, { 8, { 2, 1, 3, 2, 1, 2, 3, 2 } }, { 3, { 1, 1, 1 } }, { 3, { 4, 0, 5 } },
-                                   { 5, { 1, 64, 1, 3, 1 } } };
+    const struct sizes sizes[] = { { 0, { 0 } }, { 8, { 2, 1, 3, 2, 1, 2, 3, 2 } }, { 3, { 1, 1, 1 } },
+                                   { 3, { 4, 0, 5 } }, { 5, { 1, 64, 1, 3, 1 } } };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         for (int k = 0; k < LAYOUT_EXPANDED; k++) {
             struct cpu_call call = call_of(2, DTYPE_F32);
@@ -357,7 +358,7 @@ updates_of_any_view(struct play *p)
     for (size_t u = 0; u < sizeof updates / sizeof *updates; u++) {
         for (int d = 0; d < 4; d++) {
             for (int k = 0; k < LAYOUT_EXPANDED; k++) {
-                struct update_job job = job_of(updates[u].kind, updates[u].views, dtypes[d] == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32);
+                struct update_job job = job_of(updates[u].kind, updates[u].views, dtype_wide(dtypes[d]));
                 for (int v = 0; v < job.views; v++)
                     job.view[v] = view_new(p, v == UPDATE_GRAD && k == 0 ? DTYPE_F32 : dtypes[d],
                                            (enum layout)((k + v) % LAYOUT_EXPANDED), (struct sizes){ 2, { 17, 29 } });
@@ -444,7 +445,8 @@ all_reduced_by_many(struct play *p)
     { "elements of any number", any_length, KERNEL_##name }, { "elements lying anyhow", any_layout, KERNEL_##name },   \
     { "elements in place", in_place, KERNEL_##name }, { "elements of any type", any_type, KERNEL_##name },
 #define PAIRS(name)                                                                                                \
-    { "operands of two types", pairs_of_types, KERNEL_##name }, { "a tensor beside a number", numbers_beside, KERNEL_##name },
+    { "operands of two types", pairs_of_types, KERNEL_##name },                                           \
+    { "a tensor beside a number", numbers_beside, KERNEL_##name },
 
 const struct play_case play_elementwise[] = {
 #define MAP(name, ...) EVERY(cpu_##name)

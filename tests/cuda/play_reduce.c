@@ -76,7 +76,8 @@ sums_of_any_length(struct play *p)
         for (size_t i = 0; i < LENGTHS; i++)
             for (int dim = 0; dim < 2; dim++) {
                 struct sizes    sizes = { 2, { dim == 0 ? lengths[i] : 3, dim == 0 ? 3 : lengths[i] } };
-                struct cpu_call call  = reduction_of(p, view_new(p, fractions[w], LAYOUT_PLAIN, sizes), 1u << dim, fractions[w]);
+                struct cpu_call call  = reduction_of(p, view_new(p, fractions[w], LAYOUT_PLAIN, sizes), 1u << dim,
+                                                     fractions[w]);
                 compare_sums(p, &call);
             }
 }
@@ -125,8 +126,8 @@ whole_sums(struct play *p)
     }
 }
 
-/* Of so many the sum is spread over all blocks: no whole piece behind the last, some chunks, a chunk that is not full; more
- * than a tree of pieces; runs that are no multiple of a chunk. */
+/* Of so many the sum is spread over all blocks: no whole piece behind the last, some chunks, a chunk that is not full;
+ * more than a tree of pieces; runs that are no multiple of a chunk. */
 static void
 whole_sums_of_many(struct play *p)
 {
@@ -211,8 +212,8 @@ folds(struct play *p)
                 empty = empty || (shapes[s].sizes.size[d] == 0 && shapes[s].reduced >> d & 1);
             if (!fold_has(p->kernel, dtype) || (empty && fold_wants_some(p->kernel)))
                 continue;
-            struct cpu_call call = reduction_of(p, view_new(p, dtype, (enum layout)((s + w) % LAYOUTS), shapes[s].sizes),
-                                                shapes[s].reduced, fold_type(p->kernel, dtype));
+            struct cpu_view in = view_new(p, dtype, (enum layout)((s + w) % LAYOUTS), shapes[s].sizes);
+            struct cpu_call call = reduction_of(p, in, shapes[s].reduced, fold_type(p->kernel, dtype));
             compare_folds(p, &call);
         }
 }
@@ -225,8 +226,8 @@ folds_of_any_type(struct play *p)
             enum dtype dtype = (enum dtype)d;
             if (!fold_has(p->kernel, dtype))
                 continue;
-            struct cpu_call call = reduction_of(p, view_new(p, dtype, (enum layout)s, shapes[s].sizes), shapes[s].reduced,
-                                                fold_type(p->kernel, dtype));
+            struct cpu_view in = view_new(p, dtype, (enum layout)s, shapes[s].sizes);
+            struct cpu_call call = reduction_of(p, in, shapes[s].reduced, fold_type(p->kernel, dtype));
             compare_folds(p, &call);
         }
 }
@@ -246,7 +247,8 @@ extremes_of_all(struct play *p)
             compare(p, p->kernel, &call);
         }
         for (int k = 0; k < LAYOUTS && many; k++) {
-            struct cpu_call call = whole_of(p, view_new(p, dtype, (enum layout)k, (struct sizes){ 3, { 5, 90, 77 } }), dtype);
+            struct sizes    sizes = { 3, { 5, 90, 77 } };
+            struct cpu_call call = whole_of(p, view_new(p, dtype, (enum layout)k, sizes), dtype);
             fill_between(p, call.in[0], -20, 20);
             compare(p, p->kernel, &call);
         }
@@ -258,8 +260,8 @@ extremes_of_all(struct play *p)
 static void
 running(struct play *p)
 {
-    const struct sizes sizes[] = { { 1, { 300 } }, { 2, { 40, 65 } }, { 3, { 5, 7, 30 } }, { 0, { 0 } }, { 2, { 0, 5 } },
-                                   { 2, { 3, 0 } }, { 1, { 10007 } } };
+    const struct sizes sizes[] = { { 1, { 300 } }, { 2, { 40, 65 } }, { 3, { 5, 7, 30 } }, { 0, { 0 } },
+                                   { 2, { 0, 5 } }, { 2, { 3, 0 } }, { 1, { 10007 } } };
     for (int d = 0; d < DTYPE_COUNT; d++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int dim = 0; dim < (sizes[s].dims > 0 ? sizes[s].dims : 1); dim++) {
@@ -345,9 +347,10 @@ static void
 bce_without_weights(struct play *p)
 {
     for (int64_t reduction = LOSS_MEAN; reduction <= LOSS_NONE; reduction++) {
-        struct cpu_call call = loss_call(p, DTYPE_F32, reduction, (struct sizes){ 2, { 70, 600 } });
+        const struct sizes sizes = { 2, { 70, 600 } };
+        struct cpu_call    call = loss_call(p, DTYPE_F32, reduction, sizes);
         for (int v = 0; v < 3; v++)
-            call.in[v] = view_new(p, DTYPE_F32, v == 2 ? LAYOUT_TRANSPOSED : LAYOUT_PLAIN, (struct sizes){ 2, { 70, 600 } });
+            call.in[v] = view_new(p, DTYPE_F32, v == 2 ? LAYOUT_TRANSPOSED : LAYOUT_PLAIN, sizes);
         call.start = 1;
         compare_losses(p, &call);
     }
@@ -365,7 +368,8 @@ give_room(struct play *p, struct cpu_call *call)
 static void
 logit_losses(struct play *p)
 {
-    const struct sizes sizes[] = { { 1, { 0 } }, { 1, { 1 } }, { 1, { 257 } }, { 2, { 33, 70 } }, { 3, { 7, 100, 60 } }, { 0, { 0 } } };
+    const struct sizes sizes[] = { { 1, { 0 } }, { 1, { 1 } }, { 1, { 257 } }, { 2, { 33, 70 } }, { 3, { 7, 100, 60 } },
+                                   { 0, { 0 } } };
     for (int64_t reduction = LOSS_MEAN; reduction <= LOSS_NONE; reduction++)
         for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
             for (int start = 0; start < 4; start++)
@@ -374,7 +378,8 @@ logit_losses(struct play *p)
                     call.dim   = reduction;
                     call.start = start;
                     for (int v = 0; v < 4; v++)
-                        call.in[v] = view_new(p, v == 1 ? DTYPE_F64 : fractions[w], (enum layout)((v + start) % LAYOUTS), sizes[s]);
+                        call.in[v] = view_new(p, v == 1 ? DTYPE_F64 : fractions[w],
+                                              (enum layout)((v + start) % LAYOUTS), sizes[s]);
                     call.out = view_new(p, fractions[w], LAYOUT_PLAIN, reduction == LOSS_NONE ? sizes[s] : sizes[5]);
                     give_room(p, &call);
                     compare(p, p->kernel, &call);
@@ -397,8 +402,8 @@ slope_call(struct play *p, enum dtype dtype, int start, struct sizes sizes)
     return call;
 }
 
-/* Of double the bits are equal for all values. Of float the last digits of e^x are not the CPU's: for targets of 1, where
- * nothing is taken from something nearly as large, they are as near as e^x is; for others where e^x is exact. */
+/* Of double the bits are equal for all values. Of float the last digits of e^x are not the CPU's: for targets of 1,
+ * where nothing is taken from something nearly as large, they are as near as e^x is; for others where e^x is exact. */
 static void
 logit_slopes(struct play *p)
 {

@@ -65,7 +65,8 @@ softmax_rows(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++) {
         for (int i = 0; i < LENGTHS; i++)
-            softmax_case(p, false, real_types[t], LAYOUT_PLAIN, (struct sizes){ 2, { i < LENGTHS - 1 ? 5 : 1, lengths[i] } }, 1);
+            softmax_case(p, false, real_types[t], LAYOUT_PLAIN,
+                         (struct sizes){ 2, { i < LENGTHS - 1 ? 5 : 1, lengths[i] } }, 1);
         for (int i = 0; i < LENGTHS - 1; i++)
             softmax_case(p, false, real_types[t], LAYOUT_PLAIN, (struct sizes){ 2, { lengths[i], 10 } }, 1);
         softmax_case(p, false, real_types[t], LAYOUT_PLAIN, (struct sizes){ 0, { 0 } }, 0);
@@ -86,7 +87,8 @@ static void
 softmax_odd_rows(struct play *p)
 {
     static const double rows[][4] = { { -INFINITY, -INFINITY, -INFINITY, -INFINITY }, { INFINITY, 1, 2, 3 },
-                                      { 1, NAN, 2, 3 }, { -1000, 1000, 0, -0.0 }, { 89, 89, -104, 88 }, { -INFINITY, 0, 1, 2 } };
+                                      { 1, NAN, 2, 3 }, { -1000, 1000, 0, -0.0 }, { 89, 89, -104, 88 },
+                                      { -INFINITY, 0, 1, 2 } };
     const int64_t       count = sizeof rows / sizeof *rows;
     for (int t = 0; t < REAL_TYPES; t++) {
         for (int n = 0; n < 20; n++)
@@ -162,7 +164,8 @@ nll_each(struct play *p)
     for (int t = 0; t < REAL_TYPES; t++)
         for (int l = 0; l < ROW_LAYOUTS; l++)
             for (int w = 0; w < (l == 0 ? 5 : 2); w++) {
-                struct nll_case c = { .samples = 6, .classes = 5, .layout = row_layouts[l], .weight = weights[w], .ignored = 2 };
+                struct nll_case c = { .samples = 6, .classes = 5, .layout = row_layouts[l], .weight = weights[w],
+                                      .ignored = 2 };
                 nll_reductions(p, real_types[t], c);
                 c.places = 4;
                 nll_reductions(p, real_types[t], c);
@@ -189,8 +192,8 @@ nll_bad_targets(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++)
         for (int r = LOSS_MEAN; r <= LOSS_NONE; r++) {
-            struct nll_case c = { .samples = 40, .classes = 5, .layout = LAYOUT_PLAIN, .weight = DTYPE_F64, .ignored = -100,
-                                  .low = -2, .beyond = 2, .reduction = (enum reduction)r };
+            struct nll_case c = { .samples = 40, .classes = 5, .layout = LAYOUT_PLAIN, .weight = DTYPE_F64,
+                                  .ignored = -100, .low = -2, .beyond = 2, .reduction = (enum reduction)r };
             nll_case(p, real_types[t], &c);
             c.low     = -1;          /* the only ones are ignored */
             c.beyond  = 0;

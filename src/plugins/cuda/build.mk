@@ -78,6 +78,15 @@ $(OUT)/cuda.so: $(CUDA_O) $(CUDA_ALSO) $(GPU_O) src/plugins/cuda/symbols.map
 $(OUT)/fake_cuda.so: $(FAKED_O) $(OUT)/libringside.a src/plugins/cuda/symbols.map
 	$(CXX) $(LINK_CUDA) -o $@ $(FAKED_O) $(OUT)/libringside.a $(PKG_LIBS)
 
+# What scripts/gpu-check compares with. Lua's functions are the program's that loads it.
+BARE_O := $(OUT)/obj/tests/cuda/gpu/bare.cu.o
+ifneq ($(filter %/cuda.so,$(PLUGINS)),)
+all: $(OUT)/bare.so
+endif
+$(BARE_O): private CPPFLAGS += $(PKG_CFLAGS)
+$(OUT)/bare.so: $(BARE_O)
+	$(CC) $(OPT) $(CFLAGS) -shared $(filter-out -pie,$(LINK)) $(LDFLAGS) -Wl,--exclude-libs,ALL -o $@ $< $(CUDA_LIB) -lcudart_static -lstdc++ -ldl -lrt -lpthread
+
 # Each of the players takes what it plays.
 PLAYER_LINK = $(CXX) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS)
 FAULTY_O        := $(OUT)/obj/tests/cuda/play_kernels_faulty.o
@@ -121,4 +130,4 @@ $(OUT)/nvcc_flags: FORCE
 	@mkdir -p $(@D); echo "$(if $(NVCC),$(COMPILE_NVCC))" > $@.new
 	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
 
-ALL_O += $(CUDA_O) $(GPU_O) $(CPU_O) $(FAKE_O) $(call obj,$(wildcard tests/cuda/*.c)) $(FAULTY_O)
+ALL_O += $(BARE_O) $(CUDA_O) $(GPU_O) $(CPU_O) $(FAKE_O) $(call obj,$(wildcard tests/cuda/*.c)) $(FAULTY_O)

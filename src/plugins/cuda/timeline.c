@@ -341,7 +341,7 @@ is_behind(void)
 
 /* The next open one behind that number, which moves on to its; false: that was the last. */
 static bool
-stream_after(uint32_t *number, cudaStream_t *stream, struct backend_device **device)
+stream_after(uint32_t *number, cudaStream_t *stream, const struct backend_device **device)
 {
     bool found = false;
     pthread_mutex_lock(&times.list);
@@ -361,9 +361,9 @@ stream_after(uint32_t *number, cudaStream_t *stream, struct backend_device **dev
 static bool
 is_idle(void)
 {
-    cudaStream_t           stream = NULL;
-    struct backend_device *device = NULL;
-    struct backend_why     why;
+    const struct backend_device *device = NULL;
+    struct backend_why           why;
+    cudaStream_t                 stream = NULL;
     for (uint32_t number = 0; stream_after(&number, &stream, &device);) {
         if (!cuda_enter(device, &why) || cudaStreamQuery(stream) != cudaSuccess) {
             (void)cudaGetLastError();

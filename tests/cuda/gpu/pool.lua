@@ -32,7 +32,7 @@ do
   local side, wrong = rs.cuda.Stream(0), 0
   local heavy = rs.randn { HEAVY, HEAVY }:to(DEVICE)
   for round = 1, 20 do
-    local x = rs.full({ 1 << 16 }, round, { device = DEVICE })
+    local x = rs.full({ 1 << 16 }, round, { device = DEVICE, dtype = "float32" })
     local y
     side:wait_stream(rs.cuda.current_stream(0))
     rs.cuda.stream(side, function()
@@ -44,7 +44,7 @@ do
     collectgarbage()
     local other = rs.full({ 1 << 16 }, -1, { device = DEVICE })
     side:synchronize()
-    if not rs.equal(y:cpu(), rs.full({ 1 << 16 }, round)) then wrong = wrong + 1 end
+    if not rs.equal(y:cpu(), rs.full({ 1 << 16 }, round, { dtype = "float32" })) then wrong = wrong + 1 end
     other = nil
   end
   rs.check("record_stream keeps a block until the other stream is past it, 20 of 20 times", wrong == 0)

@@ -1,4 +1,5 @@
-/* What collectives do to elements in one piece, a thread an element: c10d/reduce.c. In PyTorch: NCCL's reduction kernels. */
+/* What collectives do to elements in one piece, a thread an element: c10d/reduce.c. In PyTorch: NCCL's reduction
+ * kernels. */
 #include "c10d/reduce_bodies.h"
 #include "plugins/cuda/kernels/elementwise.h"
 #include "tensor/cpu/elements.h"
