@@ -177,6 +177,64 @@ a_block_of_philox_is_worked_out_from_where_it_stands(void **state)
     json_decref(file);
 }
 
+static uint64_t
+block_of(struct generator *g, int device)
+{
+    struct philox at;
+    assert_true(generator_draws(g, device, &at));
+    assert_int_equal(at.seed, g->seed);
+    assert_int_equal(at.subsequence, 0);
+    return at.block;
+}
+
+static void
+each_device_takes_its_own_blocks_of_one_seed(void **state)
+{
+    struct generator g;
+    generator_seed(&g, 42);
+    for (uint64_t block = 0; block < 3; block++)
+        assert_int_equal(block_of(&g, 0), block);
+    assert_int_equal(block_of(&g, 1), 0);
+    assert_int_equal(block_of(&g, GENERATOR_DEVICES), 0);      /* its place is taken: it finds another */
+    assert_int_equal(block_of(&g, GENERATOR_DEVICES), 1);
+    struct generator copy = g;
+    assert_int_equal(block_of(&copy, 0), 3);
+    assert_int_equal(block_of(&g, 0), 3);
+    assert_int_equal(generator_u32(&g), 1608637542);           /* the words of the CPU are where they were */
+    generator_seed(&g, 42);
+    assert_int_equal(block_of(&g, 0), 0);
+}
+
+static void
+no_more_devices_draw_than_there_are_places(void **state)
+{
+    struct generator g;
+    struct philox    at;
+    generator_seed(&g, 1);
+    for (int device = 0; device < GENERATOR_DEVICES; device++)
+        assert_int_equal(block_of(&g, 3 * device), 0);
+    assert_false(generator_draws(&g, 1, &at));
+    assert_int_equal(block_of(&g, 3), 1);
+}
+
+static void
+a_state_has_the_blocks_of_whichever_device_has_drawn_most(void **state)
+{
+    struct generator g, other;
+    unsigned char    before[5056], after[5056];
+    generator_seed(&g, 9);
+    generator_state(&g, before);
+    block_of(&g, 2), block_of(&g, 5), block_of(&g, 5);
+    generator_state(&g, after);
+    assert_memory_not_equal(before, after, sizeof after);
+    generator_seed(&other, 1);
+    assert_true(generator_set_state(&other, after));
+    assert_int_equal(block_of(&other, 5), 2);
+    assert_int_equal(block_of(&other, 2), 2);
+    assert_true(generator_set_state(&other, before));
+    assert_int_equal(block_of(&other, 5), 0);
+}
+
 static void
 the_file_of_words_holds_nothing_that_is_not_read(void **state)
 {
@@ -424,6 +482,9 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_words_are_the_mersenne_twisters),
         cmocka_unit_test(a_block_of_philox_is_worked_out_from_where_it_stands),
+        cmocka_unit_test(each_device_takes_its_own_blocks_of_one_seed),
+        cmocka_unit_test(no_more_devices_draw_than_there_are_places),
+        cmocka_unit_test(a_state_has_the_blocks_of_whichever_device_has_drawn_most),
         cmocka_unit_test(the_file_of_words_holds_nothing_that_is_not_read),
         cmocka_unit_test(the_draws_are_pytorchs),
         cmocka_unit_test(sequences_of_draws_share_one_generator),
