@@ -4,7 +4,7 @@
  * polynomials, and the order of draws.
  *
  * Interface in order of use: generator_seed; generator_u32 to generator_f64; the fills and draws, which are built on
- * those alone; generator_state and generator_set_state. philox_words and splitmix stand alone.
+ * those alone; generator_state and generator_set_state. generator_draws, and splitmix, stand alone.
  *
  * In PyTorch: aten/src/ATen/CPUGeneratorImpl.cpp, core/MT19937RNGEngine.h, core/DistributionsHelper.h,
  * native/cpu/DistributionTemplates.h, native/cpu/avx_mathfun.h, core/PhiloxRNGEngine.h. */
@@ -290,7 +290,18 @@ put_little_endian(unsigned char *to, uint64_t number, int bytes)
     return to;
 }
 
-/* The layout is that of PyTorch's CPUGeneratorImplStateLegacy and the three slots behind it. */
+/* Of the device that has drawn most. */
+static uint64_t
+blocks_drawn(const struct generator *generator)
+{
+    uint64_t most = 0;
+    for (int i = 0; i < GENERATOR_DEVICES; i++)
+        most = generator->devices[i].blocks > most ? generator->devices[i].blocks : most;
+    return generator->blocks + most;
+}
+
+/* The layout is that of PyTorch's CPUGeneratorImplStateLegacy and the three slots behind it. The first of these PyTorch
+ * keeps at 0 and never reads: here it has what devices have drawn. */
 void
 generator_state(const struct generator *generator, unsigned char out[5056])
 {
@@ -305,7 +316,7 @@ generator_state(const struct generator *generator, unsigned char out[5056])
     to = put_little_endian(to, (uint64_t)used, 8);                       /* next */
     for (int i = 0; i < MT_WORDS; i++)
         to = put_little_endian(to, generator->state[i], 8);
-    to = put_little_endian(to, 0, 8);
+    to = put_little_endian(to, blocks_drawn(generator), 8);
     to = put_little_endian(to, generator->has_normal ? normal : 0, 8);
     to = put_little_endian(to, 0, 8);
     put_little_endian(to, generator->has_normal, 4);
@@ -329,7 +340,7 @@ generator_set_state(struct generator *generator, const unsigned char in[5056])
             return false;
         read.state[i] = (uint32_t)word;
     }
-    read_u64(&reader);
+    read.blocks = read_u64(&reader);
     uint64_t normal = read_u64(&reader);
     memcpy(&read.next_normal, &normal, sizeof normal);
     read_u64(&reader);
@@ -338,24 +349,21 @@ generator_set_state(struct generator *generator, const unsigned char in[5056])
     return true;
 }
 
-/* Ten rounds of two products whose halves cross over; the key moves on between rounds. */
-void
-philox_words(const struct philox *at, uint32_t out[4])
+/* Tasks of one rank may come at a time, each for its device: a place is taken once and for all. */
+bool
+generator_draws(struct generator *generator, int device, struct philox *at)
 {
-    uint32_t key[2] = { (uint32_t)at->seed, (uint32_t)(at->seed >> 32) };
-    uint32_t word[4] = { (uint32_t)at->block, (uint32_t)(at->block >> 32), (uint32_t)at->subsequence,
-                         (uint32_t)(at->subsequence >> 32) };
-    for (int round = 0; round < 10; round++) {
-        uint64_t even = (uint64_t)word[0] * 0xd2511f53u, odd = (uint64_t)word[2] * 0xcd9e8d57u;
-        uint32_t first = (uint32_t)(odd >> 32) ^ word[1] ^ key[0], third = (uint32_t)(even >> 32) ^ word[3] ^ key[1];
-        word[0] = first;
-        word[1] = (uint32_t)odd;
-        word[2] = third;
-        word[3] = (uint32_t)even;
-        key[0] += 0x9e3779b9u;
-        key[1] += 0xbb67ae85u;
+    for (int i = 0; i < GENERATOR_DEVICES; i++) {
+        struct device_draws *draws = &generator->devices[(device + i) % GENERATOR_DEVICES];
+        int                  owner = 0;
+        if (__atomic_compare_exchange_n(&draws->owner, &owner, device + 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) ||
+            owner == device + 1) {
+            uint64_t drawn = __atomic_fetch_add(&draws->blocks, 1, __ATOMIC_RELAXED);
+            *at = (struct philox){ .seed = generator->seed, .block = generator->blocks + drawn };
+            return true;
+        }
     }
-    memcpy(out, word, sizeof word);
+    return false;
 }
 
 uint64_t

@@ -6,6 +6,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "base/philox.h"
+
+/* What Philox has drawn for a device since the seed, or since the state was set: so many blocks of each subsequence. */
+enum { GENERATOR_DEVICES = 64 };
+struct device_draws { int owner; uint64_t blocks; };   /* owner: 1 + the device; 0: nobody yet */
 
 struct generator {
     uint64_t seed;
@@ -13,6 +18,10 @@ struct generator {
     int      position;     /* words used of this block; 0 (fresh) and 624: renew before the next */
     bool     has_normal;   /* path S keeps its second normal here */
     double   next_normal;
+    /* Devices that draw by themselves begin at this block of each subsequence; a copy of the generator stands where it
+     * stood there, too. The state below has one number for all of them, that of whichever has drawn most. */
+    uint64_t blocks;
+    struct device_draws devices[GENERATOR_DEVICES];
 };
 
 void     generator_seed(struct generator *generator, uint64_t seed); /* drops the cached normal */
@@ -39,13 +48,13 @@ bool     draw_bernoulli(struct generator *g, double p);                         
 double   draw_exponential(struct generator *g, double rate);                      /* two words */
 void     fill_randperm(struct generator *g, int64_t *out, size_t count);
 
-/* Fills the 5056 bytes of torch.get_rng_state. */
+/* Fills the 5056 bytes of torch.get_rng_state; PyTorch has states of CUDA's generators apart
+ * (torch.cuda.get_rng_state). */
 void generator_state(const struct generator *generator, unsigned char out[5056]);
 bool generator_set_state(struct generator *generator, const unsigned char in[5056]); /* false: not such a state */
 
-/* Four words of CUDA's generator, Philox 4x32-10: no state, each block is worked out from where it stands. */
-struct philox { uint64_t seed, subsequence, block; };
-void philox_words(const struct philox *at, uint32_t out[4]);
+/* The next block of that device, which is the same for all after a seed. false: 64 other devices have drawn since. */
+bool generator_draws(struct generator *generator, int device, struct philox *at);
 
 /* For policies and ties: one 64-bit state, no relation to PyTorch's numbers (SplitMix64). */
 uint64_t splitmix(uint64_t *state);

@@ -9,6 +9,7 @@
 #include "c10d/remote.h"
 #include "hw/cost.h"
 #include "sched/stage.h"
+#include "tensor/cpu/elements.h"
 
 static const struct algorithm *const table[] = {
     &algorithm_naive, &algorithm_ring, &algorithm_tree, &algorithm_double_tree, &algorithm_halving_doubling,
@@ -133,12 +134,10 @@ all_reduce_run(struct task *me, const struct collective *call)
     return algorithm->run(me, call);
 }
 
-/* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. PREMUL_SUM multiplies
- * before that, AVG divides after it; both round to the dtype. */
-bool
-local_all_reduce(struct task *me, const struct collective *call)
+/* PREMUL_SUM multiplies before that, AVG divides after it; both round to the dtype. */
+static bool
+all_reduce_by_host(struct task *me, const struct collective *call)
 {
-    STAGE(me, c10d_allreduce, call->sequence, call->bytes, call->elements, call->ranks);
     struct tensor    *tensor = call->tensor;
     struct collective sum    = *call;
     enum reduce_op    op     = call->options.op;
@@ -146,10 +145,6 @@ local_all_reduce(struct task *me, const struct collective *call)
     size_t            bytes  = (size_t)call->bytes;
     if (op == REDUCE_AVG || op == REDUCE_PREMUL_SUM)
         sum.options.op = REDUCE_SUM;
-    if (!tensor_touch(me, tensor, true, "all-reduce"))
-        return false;
-    if (nccl_takes(call))
-        return nccl_run(me, call);
     if (op == REDUCE_PREMUL_SUM)
         reduce_multiply(dtype, tensor_elements(tensor), bytes, call->options.factor);
 
@@ -161,4 +156,28 @@ local_all_reduce(struct task *me, const struct collective *call)
     if (call->ranks > 1 && (op != sum.options.op || !hop_tells(call)))
         tensor_tell(me, tensor);
     return true;
+}
+
+/* It goes by the GPU's kernel, if all ranks' tensors lie on it: equal on all ranks. */
+bool
+local_stays(struct task *me, const struct collective *call)
+{
+    const struct channel *channel = call->channel;
+    return channel->local->one_gpu && channel->remote == NULL && call->operation == OPERATION_ALL_REDUCE &&
+           call->options.custom == NULL && call->elements > 0 && call->ranks > 1 && call->ranks <= ALL_REDUCE_RANKS &&
+           !channel->local->by_messages && algorithm_chosen(me, call) == &algorithm_direct;
+}
+
+/* All ranks end with the sum (mean, product, ...) of their tensors, the same bits everywhere. */
+bool
+local_all_reduce(struct task *me, const struct collective *call)
+{
+    STAGE(me, c10d_allreduce, call->sequence, call->bytes, call->elements, call->ranks);
+    if (!tensor_touch(me, call->tensor, true, "all-reduce"))
+        return false;
+    if (nccl_takes(call))
+        return nccl_run(me, call);
+    if (local_stays(me, call))
+        return fused_run(me, call, all_reduce_by_host);
+    return all_reduce_by_host(me, call);
 }

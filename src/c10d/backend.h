@@ -23,7 +23,8 @@ enum operation {
 
 /* One collective of one rank, as its back-end sees it. It belongs to the work, which keeps the tensors until the
  * back-end's function has returned; `options` are the caller's, checked by the back-end's `accepts`. All tensors are
- * contiguous, their streams were waited for. Ranks, here and in options.root, are those of the group.
+ * contiguous; the host has waited for their streams, unless the back-end is on_devices. Ranks, here and in options.root,
+ * are those of the group.
  *
  *                    tensor        inputs             outputs
  *   all_reduce       in place      -                  -
@@ -47,6 +48,8 @@ struct collective {
                                                     are added as an all-reduce of that would, in its order */
     struct tensor            *gathered;          /* all_gather into one tensor instead of outputs: part r is rank r's */
     int64_t                   bytes, elements;   /* of `tensor`; reduce_scatter, all_to_all: of all inputs together */
+    struct event             *ready;             /* on_devices: the tensors' stream has to come so far first; NULL: to
+                                                    where it is now, where they are a device's */
     struct collective_options options;
 };
 
@@ -93,7 +96,7 @@ struct group_meeting {
     const struct communicator *communicator; /* for communicator_is_lost */
 };
 
-enum { GROUP_BACKEND_ABI = 6 };
+enum { GROUP_BACKEND_ABI = 7 };
 
 struct group_backend {
     uint32_t    abi;                     /* GROUP_BACKEND_ABI of the header that it was built with */
@@ -119,6 +122,8 @@ struct group_backend {
 
     /* Whether it can do this, asked on the calling rank's task before the call has a number; may not block. */
     bool  (*accepts)(struct task *me, const struct collective *call);
+    /* Whether this call is done where the tensors lie, on real devices: no mirrors. Equal on all ranks; may not block. */
+    bool  (*stays)(struct task *me, const struct collective *call);
     bool  (*has_algorithm)(const char *name);    /* an all-reduce of that name is built in */
 
     /* On the rank's comm task, one at a time in the order of issue, which is equal on all ranks. They block until this

@@ -107,8 +107,13 @@ int  communicator_lost_rank(const struct communicator *communicator, int64_t seq
 void communicator_free(struct task *me, struct communicator *communicator);
 
 /* ---- mirrored.c ---- */
+bool mirrored_await(struct task *me, struct work *work);   /* until its tensors are written; before mirrored_run */
 bool mirrored_run(struct task *me, const struct collective *call,
                   bool (*run)(struct task *me, const struct collective *call));
+/* The same, whatever the back-end and the call. */
+bool mirrored_around(struct task *me, const struct collective *call,
+                     bool (*run)(struct task *me, const struct collective *call));
+bool mirrored_move(struct task *me, const struct collective *call);  /* the one of its operation */
 bool mirrored_post(struct task *me, const struct post *post);
 bool mirrored_send(struct task *me, const struct post *post);       /* waits for its event; of a recv: true */
 bool mirrored_received(struct task *me, const struct post *post);   /* the message has; of a send: true */

@@ -50,6 +50,7 @@ local_open(struct task *me, const struct world_options *options)
     local->size     = options->size;
     local->sched    = me->sched;
     local->by_messages = fault_has_messages(me->sched);
+    local->one_gpu  = fused_is_possible(me);
     local->hops_off = options->size > WORLD_WITH_HOPS && !options->trace_hops && stage_enabled(me, KIND_comm_hop);
     if (local->hops_off)
         local_tell_hops(me->sched, false);
@@ -155,6 +156,7 @@ const struct group_backend backend_local = {
     .meet       = local_meet,
     .disconnect = local_disconnect,
     .accepts    = local_accepts,
+    .stays      = local_stays,
     .has_algorithm = algorithm_is_built_in,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,

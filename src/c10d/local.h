@@ -6,7 +6,7 @@
  *   reduce_scatter.c  and reduce    gather.c  and scatter    alltoall.c
  *   hop.c    one step of any of them    link.c  messages between two ranks    wire.c  when they arrive
  *   handover.c  messages between threads
- *   shared.c  direct where threads share memory    nodes.c  who stands together    reduce.c  elements
+ *   shared.c  direct where threads share memory    fused.c  the same on one GPU    nodes.c  who stands together    reduce.c  elements
  *
  * Groups may be in flight at once: each has links of its own, so that their messages do not mix, over wires that all
  * share. Ranks of links are those of the group; wires, events and messages to people know the world's.
@@ -29,8 +29,10 @@ struct local {
     struct map      wires;       /* by from * size + to, made when first used */
     struct channel *channels;
     bool            hops_off;    /* hop events are switched off as long as it lives */
+    bool            one_gpu;     /* fused.c's: all of the run's devices are one */
     bool            by_messages; /* `free`: also what could go through shared memory, since messages may be struck */
     struct job     *job;         /* remote.h; NULL: all ranks are tasks of this process */
+    atomic_bool     nccl_broken; /* nccl.h: something failed there, so what is left of it is aborted */
     struct topology topology;
     struct nic     *nics;        /* by 2 * node: what leaves it, and at + 1 what comes; NULL: there is one node */
 };
@@ -261,7 +263,18 @@ int64_t gloo_chunk(const struct collective *call);
 
 /* `direct` where ranks are threads: false: failed. */
 bool shared_all_reduce(struct task *me, const struct collective *call);
+/* For fused.c: each shows where its elements lie, and all are there; what each does then ends, come what may; and all have
+ * done it. shared_show: NULL: failed, and there is nothing to be done. */
+struct shown { char *data; bool on_device; struct stream *stream; };   /* stream: fused.c's, kept for the next call */
+struct shared *shared_show(struct task *me, const struct collective *call, const struct shown *mine);
+struct shown  *shared_shown(struct shared *shared, int rank);
+bool           shared_done(struct task *me, const struct collective *call, struct shared *shared);
 void shared_free(struct shared *shared);
+/* fused.c. Whether there are such devices; the all-reduce, by the host where a tensor lies elsewhere. */
+bool fused_is_possible(struct task *me);
+bool fused_run(struct task *me, const struct collective *call,
+               bool (*by_host)(struct task *me, const struct collective *call));
+bool local_stays(struct task *me, const struct collective *call);   /* all_reduce.c: group_backend's `stays` */
 
 /* ---- algorithms, each a slot of the table ---- */
 bool local_accepts(struct task *me, const struct collective *call);

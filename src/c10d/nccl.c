@@ -12,24 +12,6 @@
 #include "device/device.h"
 #include "device/real.h"
 
-struct nccl {
-    const struct nccl_table *table;
-    struct nccl_events      *events;
-    atomic_bool              told;     /* that there are too few GPUs */
-};
-
-const struct nccl_table *
-nccl_table(const struct nccl *nccl)
-{
-    return nccl->table;
-}
-
-struct nccl_events *
-nccl_events(const struct nccl *nccl)
-{
-    return nccl->events;
-}
-
 /* ---- the plug-in's table ---- */
 
 static const struct nccl_table *
@@ -76,6 +58,14 @@ nccl_begin(struct task *me, const struct nccl_table *table)
     nccl->events = nccl_events_new(me, table, devices_timeline(me->sched));
     sched_set_part(me->sched, PART_NCCL, nccl);
     return true;
+}
+
+void
+nccl_tell(struct task *me)
+{
+    const struct nccl *nccl = sched_part(me->sched, PART_NCCL);
+    if (nccl != NULL)
+        nccl_events_tell(nccl->events);
 }
 
 bool
@@ -188,7 +178,7 @@ disconnect(struct task *me, void *channel_)
     struct channel      *channel = channel_;
     struct nccl_channel *nccl    = channel->nccl;
     struct local        *local   = channel->local;
-    bool broken = atomic_load(&nccl->is_broken) ||
+    bool broken = atomic_load(&local->nccl_broken) ||
                   (is_remote(local) && job_has_lost(me, local->job, channel->ranks, channel->size));
     for (int i = 0; i < channel->size; i++)
         nccl_close_end(nccl->nccl, &nccl->ends[i], broken);
@@ -275,6 +265,13 @@ has_algorithm(const char *name)
     return strcmp(name, "auto") == 0 || algorithm_is_built_in(name);
 }
 
+static bool
+stays(struct task *me, const struct collective *call)
+{
+    (void)me, (void)call;
+    return true;
+}
+
 const struct group_backend backend_nccl = {
     .abi        = GROUP_BACKEND_ABI,
     .on_devices = true,
@@ -286,6 +283,7 @@ const struct group_backend backend_nccl = {
     .meet       = meet,
     .disconnect = disconnect,
     .accepts    = nccl_accepts,
+    .stays      = stays,
     .has_algorithm = has_algorithm,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,

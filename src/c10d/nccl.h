@@ -17,6 +17,8 @@ struct group_backend; struct nccl; struct sched; struct task; struct world_optio
 /* From here on the run's worlds have this back-end where they can. `table` NULL: the plug-in's. false: failed. */
 bool nccl_begin(struct task *me, const struct nccl_table *table) __attribute__((warn_unused_result));
 bool nccl_is_on(const struct sched *sched);    /* between the two: worlds have it, or would with more GPUs */
+/* What NCCL has told of itself so far is in the trace from here on. */
+void nccl_tell(struct task *me);
 void nccl_end(struct task *me);        /* all worlds are over; without nccl_begin: nothing */
 /* The back-end of such a world; NULL: another one, perhaps since there are fewer GPUs than ranks, which the run is
  * told. */

@@ -115,7 +115,7 @@ struct span { enum kind kind; int64_t args[4]; const struct nccl_record *record;
 
 /* Answers its begin and end, as events hold time, and the event that ends it: for what happens at its end. */
 static bool
-add_span(struct nccl_events *events, struct span *span, struct trace_event *event)
+lane_span(struct nccl_events *events, struct span *span, struct trace_event *event)
 {
     const struct group *group = &events->groups[span->place.group];
     uint64_t begin = timeline_ticks(events->timeline, span->record->begin);
@@ -143,33 +143,35 @@ add_span(struct nccl_events *events, struct span *span, struct trace_event *even
 
 /* As it was queued: "AllReduce RING/LL128". */
 static void
-nccl_tell_collective(struct nccl_events *events, const struct nccl_record *r, const struct group *group)
+nccl_tell_collective(struct nccl_events *events, const struct nccl_record *r)
 {
-    char              how[80];
+    char               how[80];
     struct trace_event end;
-    struct span       span = { .kind = KIND_comm_nccl_collective, .record = r,
-                               .place = { .rank = r->rank, .group = r->number } };
-    snprintf(how, sizeof how, "%s%s%s%s%s", r->function, r->algorithm[0] != '\0' ? " " : "", r->algorithm,
+    const struct place place = { .rank = r->rank, .group = r->number };
+    struct span        span  = { KIND_comm_nccl_collective, { 0 }, r, place };
+    snprintf(how, sizeof how, "%s%s%s%s%s", r->function,
+             r->algorithm[0] != '\0' ? " " : "", r->algorithm,
              r->protocol[0] != '\0' ? "/" : "", r->protocol);
-    (void)group;
     span.args[0] = (int64_t)r->sequence;
     span.args[1] = (int64_t)r->bytes;
     span.args[2] = trace_text(events->writer, how);
     span.args[3] = r->channels;
-    if (add_span(events, &span, &end))
+    if (lane_span(events, &span, &end))
         add(events, &end);
 }
 
 /* Within the kernel, by the GPU's own clock. */
 static void
-nccl_tell_channel(struct nccl_events *events, const struct nccl_record *r, const struct group *group)
+nccl_tell_channel(struct nccl_events *events, const struct nccl_record *r)
 {
     struct trace_event end;
-    struct span        span = { .kind = KIND_comm_nccl_channel, .record = r,
-                                .args = { r->channel, (int64_t)r->bytes, (int64_t)r->sequence, group->is.number },
-                                .place = { .rank = r->rank, .group = r->number, .channel = r->channel,
-                                          .is_kernel = true } };
-    if (add_span(events, &span, &end))
+    int64_t            group = events->groups[r->number].is.number;
+    struct span        span  = { .kind = KIND_comm_nccl_channel, .record = r,
+                                 .args = { r->channel, (int64_t)r->bytes,
+                                           (int64_t)r->sequence, group },
+                                 .place = { .rank = r->rank, .group = r->number,
+                                            .channel = r->channel, .is_kernel = true } };
+    if (lane_span(events, &span, &end))
         add(events, &end);
 }
 
@@ -195,7 +197,7 @@ tell_hop(struct nccl_events *events, const struct nccl_record *r, const struct g
                                 .args = { r->step, (int64_t)r->bytes, world_rank(group, r->peer), 0 },
                                 .place = { .rank = r->rank, .group = r->number, .channel = r->channel, .peer = r->peer,
                                            .is_send = r->is_send, .is_net = true } };
-    if (!add_span(events, &span, &end))
+    if (!lane_span(events, &span, &end))
         return;
     nccl_tell_waits(events, r, &end);
     add(events, &end);
@@ -210,8 +212,8 @@ tell(struct nccl_events *events, const struct nccl_record *r)
     switch (r->kind) {
     case NCCL_RECORD_COLLECTIVE:
     case NCCL_RECORD_P2P:
-    case NCCL_RECORD_COPY_ENGINE: nccl_tell_collective(events, r, group); break;
-    case NCCL_RECORD_CHANNEL: nccl_tell_channel(events, r, group); break;
+    case NCCL_RECORD_COPY_ENGINE: nccl_tell_collective(events, r); break;
+    case NCCL_RECORD_CHANNEL: nccl_tell_channel(events, r); break;
     case NCCL_RECORD_STEP: tell_hop(events, r, group); break;
     case NCCL_RECORD_GROUP:
     case NCCL_RECORD_PROXY: break;        /* their collectives and messages say more */
@@ -267,6 +269,17 @@ nccl_events_collect(struct task *me, struct nccl_events *events)
     if (events == NULL || pthread_mutex_trylock(&events->mutex) != 0)
         return;
     collect(events);
+    pthread_mutex_unlock(&events->mutex);
+}
+
+void
+nccl_events_tell(struct nccl_events *events)
+{
+    if (events == NULL)
+        return;
+    pthread_mutex_lock(&events->mutex);
+    collect(events);
+    write_moments(events, true);
     pthread_mutex_unlock(&events->mutex);
 }
 
@@ -349,6 +362,7 @@ tell_rings(struct task *me, struct nccl_events *events, const struct group *grou
     }
 }
 
+/* Told, because which way NCCL's rings go is decided here, by what it found of links and GPUs. */
 static void
 nccl_tell_dump(struct task *me, struct nccl_events *events, const struct group *group, const char *what,
                const char *text)

@@ -25,6 +25,8 @@ struct nccl_events *nccl_events_new(struct task *me, const struct nccl_table *ta
 /* Answers the number that records will carry (struct nccl_member); without events the group's. */
 int  nccl_events_group(struct nccl_events *events, const struct nccl_events_group *group);
 void nccl_events_collect(struct task *me, struct nccl_events *events);
+/* Collects, and holds nothing back: what comes later, of a time before, is told as of now. */
+void nccl_events_tell(struct nccl_events *events);
 void nccl_events_free(struct task *me, struct nccl_events *events);    /* writes what is left */
 /* All members of that number have joined, this rank as the first: NCCL has written what it found. */
 void nccl_events_joined(struct task *me, struct nccl_events *events, int number);

@@ -9,6 +9,13 @@
 
 struct nccl_events; struct stream;
 
+/* The run's. */
+struct nccl {
+    const struct nccl_table *table;
+    struct nccl_events      *events;   /* NULL: nobody asked for them */
+    atomic_bool              told;     /* that there are too few GPUs */
+};
+
 /* One rank's end of a communicator. */
 struct nccl_end {
     struct nccl_comm *comm;            /* NULL: not joined, or aborted */
@@ -34,16 +41,12 @@ struct nccl_channel {
     struct nccl     *nccl;
     struct nccl_id   id;               /* in the channel's monitor */
     bool             has_id;
-    atomic_bool      is_broken;        /* something failed: what is left is aborted */
     uint64_t         meeting;          /* the group's id */
     int              number;           /* the group's */
     struct store    *store;            /* all members'; NULL: they share memory */
     struct nccl_end *ends;             /* by rank in the group */
     struct nccl_way *ways;
 };
-
-const struct nccl_table *nccl_table(const struct nccl *nccl);
-struct nccl_events      *nccl_events(const struct nccl *nccl);    /* NULL: nobody asked for them */
 
 /* ---- nccl_join.c ---- */
 struct nccl_meeting {

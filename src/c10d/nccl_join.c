@@ -26,7 +26,7 @@ nccl_equip(struct task *me, const struct nccl *nccl, int device, struct nccl_end
     struct stream *stream = stream_new(me, device, name);
     if (stream == NULL)
         return false;
-    if (stream_backend(stream) == NULL && !nccl_table(nccl)->on_host)
+    if (stream_backend(stream) == NULL && !nccl->table->on_host)
         return failed(me, E_DEVICE, "the back-end nccl moves what lies on GPUs, and device:%d is virtual", device);
     *end = (struct nccl_end){ .stream = stream, .device = device };
     return true;
@@ -35,7 +35,7 @@ nccl_equip(struct task *me, const struct nccl *nccl, int device, struct nccl_end
 void
 nccl_close_end(const struct nccl *nccl, struct nccl_end *end, bool is_broken)
 {
-    const struct nccl_table *table = nccl_table(nccl);
+    const struct nccl_table *table = nccl->table;
     if (end->comm != NULL)
         (is_broken ? table->abort : table->destroy)(end->comm);
     end->comm = NULL;
@@ -48,17 +48,17 @@ give_up(struct task *me, struct nccl_channel *nccl, struct nccl_end *end, struct
 {
     struct transport_why why;
     snprintf(why.text, sizeof why.text, "%.*s", (int)sizeof why.text - 1, words);
-    atomic_store(&nccl->is_broken, true);
+    atomic_store(&wait->channel->local->nccl_broken, true);
     (void)remote_failed(wait, &why);             /* what each rank was doing is told before anything is aborted */
     nccl_close_end(nccl->nccl, end, true);
-    nccl_events_collect(me, nccl_events(nccl->nccl));
+    nccl_events_collect(me, nccl->nccl->events);
     return task_failed(me) ? false : failed(me, E_STOPPED, "the run is over");
 }
 
 bool
 nccl_await(struct task *me, struct nccl_channel *nccl, struct nccl_end *end, struct remote_wait *wait)
 {
-    const struct nccl_table *table = nccl_table(nccl->nccl);
+    const struct nccl_table *table = nccl->nccl->table;
     struct backend_why       why   = { 0 };
     enum nccl_state          state;
     for (uint64_t looks = 0; (state = table->poll(end->comm, &why)) == NCCL_BUSY; looks++)
@@ -78,7 +78,7 @@ nccl_launch(struct task *me, struct nccl_channel *nccl, struct nccl_end *end, co
     if (end->comm == NULL)
         return failed(me, E_RUNTIME, "%s: NCCL's communicator was given up after an earlier failure of this group",
                       wait->reason.what);
-    if (!nccl_table(nccl->nccl)->launch(end->comm, launch, &why))
+    if (!nccl->nccl->table->launch(end->comm, launch, &why))
         return give_up(me, nccl, end, wait, why.text);
     return nccl_await(me, nccl, end, wait);
 }
@@ -88,7 +88,7 @@ nccl_launch(struct task *me, struct nccl_channel *nccl, struct nccl_end *end, co
 static bool
 make_id(struct nccl_channel *nccl, struct nccl_id *id, struct backend_why *why)
 {
-    return nccl_table(nccl->nccl)->make_id(id, why);
+    return nccl->nccl->table->make_id(id, why);
 }
 
 /* Of members that share memory the first to come makes it. */
@@ -151,16 +151,16 @@ nccl_join(struct task *me, struct nccl_channel *nccl, const struct nccl_meeting 
                  struct backend_why *) = nccl->store != NULL ? id_from_store : id_from_memory;
     if (!find(me, nccl, meeting, wait, &id, &why))
         return give_up(me, nccl, end, wait, why.text);
-    int number = nccl_events_group(nccl_events(nccl->nccl), &(struct nccl_events_group){
+    int number = nccl_events_group(nccl->nccl->events, &(struct nccl_events_group){
                      .number = meeting->number, .size = meeting->size, .ranks = meeting->ranks,
                          .device = end->device });
     const struct nccl_member member = { &id, meeting->rank, meeting->size, number, stream_backend(end->stream) };
-    end->comm = nccl_table(nccl->nccl)->join(&member, &why);
+    end->comm = nccl->nccl->table->join(&member, &why);
     if (end->comm == NULL)
         return give_up(me, nccl, end, wait, why.text);
     if (!nccl_await(me, nccl, end, wait))
         return false;
     if (meeting->rank == 0)
-        nccl_events_joined(me, nccl_events(nccl->nccl), number);
+        nccl_events_joined(me, nccl->nccl->events, number);
     return true;
 }

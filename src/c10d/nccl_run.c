@@ -8,6 +8,7 @@
 #include "c10d/nccl_internal.h"
 #include "c10d/nccl_events.h"
 #include "device/cells.h"
+#include "device/stream.h"
 
 _Static_assert((int)NCCL_F32 == (int)DTYPE_F32 && (int)NCCL_BOOL == (int)DTYPE_BOOL &&
                (int)NCCL_F16 == (int)DTYPE_F16 &&
@@ -89,7 +90,7 @@ nccl_accepts(struct task *me, const struct collective *call)
     if (first != NULL && !device_fits(me, call, first))
         return false;
     if (first == NULL || tensor_device(first) < 0)
-        return first == NULL || local_accepts(me, call);
+        return first == NULL || backend_local.accepts(me, call);
     return reduction_fits(me, call) && algorithm_fits(me, call);
 }
 
@@ -245,6 +246,17 @@ touch_all(struct task *me, const struct collective *call, struct tensor *const *
     return true;
 }
 
+/* NCCL's stream comes after what made the tensors. */
+static bool
+follow(struct task *me, const struct collective *call, const struct nccl_end *end)
+{
+    const struct tensor *first = first_of(call);
+    if (call->ready != NULL)
+        return stream_wait_event(me, end->stream, call->ready);
+    struct stream *made_on = first != NULL ? stream_current(me, end->device) : NULL;
+    return first == NULL || (made_on != NULL && stream_wait_stream(me, end->stream, made_on));
+}
+
 bool
 nccl_run(struct task *me, const struct collective *call)
 {
@@ -254,7 +266,8 @@ nccl_run(struct task *me, const struct collective *call)
     struct nccl_launch       launch  = { .count = 0 };
     struct list              list    = { scratch_new(me, 2 * (size_t)call->ranks + 1, sizeof *list.at), 0 };
     const struct wait_reason reason  = work_reason(call->work, -1);
-    if (list.at == NULL || !touch_all(me, call, call->inputs, false) || !touch_all(me, call, call->outputs, true))
+    if (list.at == NULL || !touch_all(me, call, call->inputs, false) || !touch_all(me, call, call->outputs, true) ||
+        !follow(me, call, &nccl->ends[call->rank]))
         return false;
     add_operations(&list, call);
     describe_reduction(&launch, call);
@@ -266,6 +279,6 @@ nccl_run(struct task *me, const struct collective *call)
     if (launch.count > 0 && !nccl_launch(me, nccl, &nccl->ends[call->rank], &launch, &wait))
         return false;
     tell_outcome(call);
-    nccl_events_collect(me, nccl_events(nccl->nccl));
+    nccl_events_collect(me, nccl->nccl->events);
     return true;
 }

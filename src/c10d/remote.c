@@ -329,6 +329,7 @@ const struct group_backend backend_remote = {
     .meet       = remote_meet,
     .disconnect = remote_disconnect,
     .accepts    = local_accepts,
+    .stays      = local_stays,
     .has_algorithm = algorithm_is_built_in,
     .all_reduce = local_all_reduce,
     .broadcast  = local_broadcast,

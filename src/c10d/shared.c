@@ -5,7 +5,8 @@
  *
  * Between the two meetings ranks work in each other's memory: whoever has come to the second waits for the others come
  * what may. Each does a bounded piece of work then, in which nothing fails.
- * Order of use: shared_all_reduce on all ranks of the group. */
+ * Order of use: shared_all_reduce on all ranks of the group; or, where the elements lie on a GPU, shared_show,
+ * shared_shown, shared_done (fused.c). */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct shared {
     _Alignas(LINE) atomic_int  asleep;        /* who waits in the channel's monitor */
     _Alignas(LINE) size_t      bytes;         /* of this */
     struct sched              *sched;
-    struct { _Alignas(LINE) char *data; } at[];   /* by rank: its elements, while the group meets */
+    struct { _Alignas(LINE) struct shown shown; } at[];   /* by rank: its elements, while the group meets */
 };
 
 static size_t
@@ -141,16 +142,16 @@ shared_reduce_block(const struct collective *call, const struct shared *shared, 
     _Alignas(64) char      blocks[2][BLOCK];
     char                  *sum = blocks[0], *part = blocks[1];
     int                    rank = call->rank, ranks = call->ranks;
-    memcpy(sum, shared->at[(rank - 1 + ranks) % ranks].data + begin, bytes);
+    memcpy(sum, shared->at[(rank - 1 + ranks) % ranks].shown.data + begin, bytes);
     for (int step = 2; step <= ranks; step++) {
-        memcpy(part, shared->at[(rank - step + ranks) % ranks].data + begin, bytes);
+        memcpy(part, shared->at[(rank - step + ranks) % ranks].shown.data + begin, bytes);
         reduce_elements(&reduction, part, sum, bytes);
         char *last = sum;
         sum  = part;
         part = last;
     }
     for (int i = 0; i < ranks; i++)
-        memcpy(shared->at[i].data + begin, sum, bytes);
+        memcpy(shared->at[i].shown.data + begin, sum, bytes);
 }
 
 static void
@@ -160,7 +161,8 @@ shared_reduce(const struct collective *call, const struct shared *shared)
     int64_t begin = chunk * call->rank, end = begin + chunk < call->bytes ? begin + chunk : call->bytes;
     bool    plain = call->ranks == 2 && call->tensor->dtype == DTYPE_F32 && call->options.op == REDUCE_SUM;
     if (plain && begin < end) {
-        add_both((float *)(void *)(shared->at[0].data + begin), (float *)(void *)(shared->at[1].data + begin),
+        add_both((float *)(void *)(shared->at[0].shown.data + begin),
+                 (float *)(void *)(shared->at[1].shown.data + begin),
                  (size_t)(end - begin) / sizeof(float));
         return;
     }
@@ -168,15 +170,41 @@ shared_reduce(const struct collective *call, const struct shared *shared)
         shared_reduce_block(call, shared, (size_t)begin, (size_t)(end - begin < BLOCK ? end - begin : BLOCK));
 }
 
+/* ---- the whole of it ---- */
+
+struct shared *
+shared_show(struct task *me, const struct collective *call, const struct shown *mine)
+{
+    struct shared *shared = shared_of(me, call->channel);
+    if (shared == NULL)
+        return NULL;
+    struct shown *own = shared_shown(shared, call->rank);
+    own->data      = mine->data;
+    own->on_device = mine->on_device;
+    return shared_meet(me, call, shared, false) ? shared : NULL;
+}
+
+struct shown *
+shared_shown(struct shared *shared, int rank)
+{
+    return &shared->at[rank].shown;
+}
+
+bool
+shared_done(struct task *me, const struct collective *call, struct shared *shared)
+{
+    return shared_meet(me, call, shared, true);
+}
+
 bool
 shared_all_reduce(struct task *me, const struct collective *call)
 {
-    struct shared *shared = shared_of(me, call->channel);
-    if (shared == NULL || !task_work(me, (uint64_t)call->bytes / WORK_BYTES))
+    const struct shown mine = { tensor_elements(call->tensor), false, NULL };
+    if (!task_work(me, (uint64_t)call->bytes / WORK_BYTES))
         return false;
-    shared->at[call->rank].data = tensor_elements(call->tensor);
-    if (!shared_meet(me, call, shared, false))
+    struct shared *shared = shared_show(me, call, &mine);
+    if (shared == NULL)
         return false;
     shared_reduce(call, shared);
-    return shared_meet(me, call, shared, true) && !task_failed(me);
+    return shared_done(me, call, shared) && !task_failed(me);
 }

@@ -42,6 +42,7 @@ gather(struct task *me, const struct collective *call, struct tensor *mine, cons
     struct collective part = *call;
     part.operation = OPERATION_ALL_GATHER;
     part.tensor    = mine;
+    part.ready     = NULL;    /* they were made just now */
     part.outputs   = into->parts;
     part.bytes     = tensor_bytes(mine);
     part.elements  = tensor_count(mine);

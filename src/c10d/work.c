@@ -483,34 +483,13 @@ announce_call(struct task *me, const struct collective *call)
 }
 
 static bool
-(*move_of(const struct group_backend *backend, enum operation operation))(struct task *, const struct collective *)
-{
-    switch (operation) {
-    case OPERATION_ALL_REDUCE: return backend->all_reduce;
-    case OPERATION_BROADCAST: return backend->broadcast;
-    case OPERATION_REDUCE: return backend->reduce;
-    case OPERATION_ALL_GATHER: return backend->all_gather;
-    case OPERATION_GATHER: return backend->gather;
-    case OPERATION_SCATTER: return backend->scatter;
-    case OPERATION_REDUCE_SCATTER: return backend->reduce_scatter;
-    case OPERATION_ALL_TO_ALL: return backend->all_to_all;
-    case OPERATION_BARRIER: return backend->barrier;
-    case OPERATION_SEND:
-    case OPERATION_RECV: break;
-    }
-    return NULL;
-}
-
-static bool
 work_move(struct task *me, const struct work *work)
 {
     const struct collective *call = &work->call;
     announce_call(me, call);
     if (call->operation == OPERATION_ALL_REDUCE && tensor_is_sparse(call->tensor))
         return sparse_all_reduce(me, call);
-    bool (*move)(struct task *, const struct collective *) = move_of(work->group->world->backend, call->operation);
-    return move != NULL ? mirrored_run(me, call, move)
-                        : failed(me, E_RUNTIME, "%s is no collective", operation_name(call->operation));
+    return mirrored_move(me, call);
 }
 
 /* Who watches a tensor that the others have written into is told. */
@@ -542,7 +521,7 @@ work_run(struct task *me, struct work *work)
     work->begun_at = work_begin_time(me, work);
     recorder_reach(work->group, work->recorded, FLIGHT_STARTED, work->begun_at);
     work_note(work, true);
-    if (!task_failed(me) && (!work->on_device || event_synchronize(me, work->event)))
+    if (!task_failed(me) && mirrored_await(me, work))
         (void)(work_meet_all(me, work) && work_move(me, work) &&
                work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
     work_finish(me, work);

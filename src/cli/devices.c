@@ -1,25 +1,41 @@
 /* ringside devices: what this machine offers to a lesson, and what would be needed for the rest.
  *
  * Interface: cli_devices. */
-#include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include "base/vec.h"
 #include "c10d/nccl.h"
 #include "c10d/plugin.h"
 #include "cli/commands.h"
 #include "cli/message.h"
 #include "device/device.h"
+#include "device/load.h"
 #include "hw/presets.h"
 #include "tensor/blas.h"
 
-/* What back-ends without a plug-in yet stand on: a library that is there or not, and the package that brings it. A
- * library alone is no back-end. */
-struct missing { const char *name, *soname, *library, *package; };
-static const struct missing missing_table[] = {
-    { "cuda", "libcuda.so.1", "the NVIDIA driver", "with the card's driver; the toolkit is nvidia-cuda-toolkit" },
-};
+enum { COLUMNS = 80 };
+
+/* A text behind its label; what does not fit stands below its beginning, broken between words. */
+static void
+print_told(const char *label, const char *text)
+{
+    char   line[COLUMNS + 1], blank[COLUMNS];
+    size_t room = COLUMNS - strlen(label);
+    snprintf(blank, sizeof blank, "%*s", (int)strlen(label), "");
+    while (strlen(text) > room) {
+        size_t length = room;
+        while (length > 0 && text[length] != ' ')
+            length--;
+        if (length == 0)
+            break;                      /* a word longer than a line */
+        snprintf(line, sizeof line, "%.*s", (int)length, text);
+        answer_line(label, line);
+        label = blank;
+        text += length + 1;
+    }
+    answer_line(label, text);
+}
 
 static void
 print_processor(void)
@@ -53,11 +69,11 @@ print_hardware(void)
     }
 }
 
-/* One process a rank: --backend. */
+/* One process a rank. */
 static void
 print_transports(void)
 {
-    puts("\nback-ends between processes (--backend):");
+    puts("\nback-ends between ranks (--backend):");
     for (size_t i = 0; i < plugin_count(); i++) {
         struct transport_why    why;
         char                    label[16];
@@ -67,37 +83,59 @@ print_transports(void)
     }
 }
 
-/* Ranks are threads or processes. */
+/* Ranks are threads or processes, each with a GPU of its own. */
 static void
 print_nccl(void)
 {
     char                     line[512];
-    struct backend_why       why;
+    struct backend_why       why   = { 0 };
     const struct nccl_table *table = nccl_table_open(&why);
-    int                      gpus  = table != NULL ? table->gpus() : 0;
-    puts("\nback-end between GPUs (--device cuda --backend nccl):");
-    if (table != NULL)
-        snprintf(line, sizeof line, "%s, for up to %d rank%s on this machine: one GPU per rank", table->version(&why),
-                 gpus,
+    const char              *text  = table != NULL ? table->version(&why) : NULL;
+    int                      gpus  = text != NULL ? table->gpus() : 0;
+    if (text == NULL)
+        snprintf(line, sizeof line, "%s", why.text);
+    else if (gpus == 0)
+        snprintf(line, sizeof line, "%s; no GPU here: --device cuda --backend nccl has one for each rank", text);
+    else
+        snprintf(line, sizeof line, "%s; with --device cuda up to %d rank%s here, one for each GPU", text, gpus,
                  gpus == 1 ? "" : "s");
-    answer_line("  nccl   ", table == NULL ? why.text : line);
+    print_told("  nccl   ", line);
 }
 
 static void
-print_missing(void)
+print_gpu(int number, const struct probed_device *device)
 {
-    puts("\nnot built into this ringside:");
-    for (size_t i = 0; i < countof(missing_table); i++) {
-        void *library = dlopen(missing_table[i].soname, RTLD_LAZY | RTLD_LOCAL);
-        const struct missing *m = &missing_table[i];
-        if (library != NULL)
-            printf("  %-6s %s is here; missing: this ringside's own %s back-end\n", m->name, m->library, m->name);
-        else
-            printf("  %-6s missing: %s (%s) and this ringside's own %s back-end\n", m->name, m->library, m->package,
-                   m->name);
-        if (library != NULL)
-            dlclose(library);
+    char line[400], label[24];
+    snprintf(label, sizeof label, "  gpu %-2d ", number);
+    snprintf(line, sizeof line, "%s: %.1f GiB, %d SMs, compute capability %d.%d%s%s", device->name,
+             (double)device->memory / (1024.0 * 1024 * 1024), device->processors, device->major, device->minor,
+             device->note[0] != '\0' ? "; " : "", device->note);
+    print_told(label, line);
+}
+
+/* GPUs and what the plug-in has for them, or the sentence why there is none. */
+static void
+print_gpus(void)
+{
+    struct backend_why           why;
+    struct backend_probe         probe;
+    const struct device_backend *backend = device_backend_open("cuda", &why);
+    puts("\nGPUs (--device cuda; several devices share one where there are fewer):");
+    if (getenv("RINGSIDE_FAKE_CUDA") != NULL)
+        print_told("  fake   ", "RINGSIDE_FAKE_CUDA is set: what follows is no GPU but the tests' stand-in for one, "
+                                "in the host's memory");
+    if (backend == NULL) {
+        print_told("  cuda   ", why.text);
+        return;
     }
+    backend->probe(&probe);
+    print_told("  cuda   ", probe.version);
+    if (probe.count == 0)
+        print_told("         ", probe.why);
+    for (int i = 0; i < probe.count; i++)
+        print_gpu(i, &probe.device[i]);
+    for (int i = 0; i < probe.part_count; i++)
+        print_told("         ", probe.parts[i]);
 }
 
 static void
@@ -130,9 +168,9 @@ cli_devices(int argc, char **argv)
     puts("dtypes    float32, float64, float16, bfloat16, int64, int32, int8, uint8, bool");
     print_products();
     puts("ranks     local: tasks of one process, up to 1024");
+    print_gpus();
     print_hardware();
     print_transports();
     print_nccl();
-    print_missing();
     return STATUS_DONE;
 }

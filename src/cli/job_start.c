@@ -288,6 +288,11 @@ start(const struct run_options *options, struct job_start *out)
     const struct transport *transport = plugin_open(is_backend(options, "nccl") ? "gloo" : name, &out->missing);
     if (transport == NULL && options->backend != NULL && !is_backend(options, "nccl"))
         return message(STATUS_USAGE, "--backend %s: %s", name, out->missing.text);
+    if (transport == NULL && is_backend(options, "nccl")) {
+        struct transport_why gloo = out->missing;
+        snprintf(out->missing.text, sizeof out->missing.text, "Gloo moves what NCCL does not, and is not here: %.200s",
+                 gloo.text);
+    }
     if (is_backend(options, "mpi")) {
         int status = ask_launcher(transport, &o, &address);
         if (status >= 0)

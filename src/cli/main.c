@@ -1,11 +1,13 @@
 /* ringside SUBCOMMAND ...: one row per subcommand.
  *
  * Interface: main. */
+#include <limits.h>
 #include <lua.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/descriptors.h"
+#include "base/place.h"
 #include "base/stack.h"
 #include "base/vec.h"
 #include "c10d/plugin.h"
@@ -68,33 +70,37 @@ print_all_help(void)
     return help_names();
 }
 
-/* Of those between processes, the ones that are there, or are not. */
+/* `first`, then of the back-ends between processes the ones that are there, or are not. */
 static void
-print_plugins(bool there)
+print_plugins(const char *label, const char *first, bool there)
 {
     struct transport_why why;
-    for (size_t i = 0; i < plugin_count(); i++)
-        if ((plugin_open(plugin_name(i), &why) != NULL) == there)
-            printf(", %s", plugin_name(i));
-    putchar('\n');
+    const char          *between = first[0] != '\0' ? ", " : "";
+    printf("%s%s", label, first);
+    for (size_t i = 0; i < plugin_count(); i++) {
+        if ((plugin_open(plugin_name(i), &why) != NULL) != there)
+            continue;
+        printf("%s%s", between, plugin_name(i));
+        between = ", ";
+    }
+    puts(between[0] != '\0' ? "" : "nothing");
 }
 
 static int
 print_version(void)
 {
-    char        fast[128];
+    char        fast[128], file[PATH_MAX];
     struct blas blas;
+    bool        cuda = plugin_file("cuda", file, sizeof file);   /* NCCL's part is in it */
     blas_open(&blas);
     blas_describe(&blas, fast, sizeof fast);
     puts("ringside " RINGSIDE_VERSION);
     puts("  executors  stepped, free");
-    puts("  devices    virtual (cpu)");
-    printf("  backends   local");
-    print_plugins(true);
+    printf("  devices    virtual (cpu)%s\n", cuda ? ", cuda" : "");
+    print_plugins("  backends   ", cuda ? "local, nccl" : "local", true);
     printf("  products   exact (fixed order); fast: %s\n", fast);
     puts("  scripting  " LUA_RELEASE);
-    printf("  not built  cuda, nccl");
-    print_plugins(false);
+    print_plugins("  not built  ", cuda ? "" : "cuda, nccl", false);
     puts("  compiler   " __VERSION__);
     if (blas.warning[0] != '\0')
         answer_line("  warning    ", blas.warning);

@@ -86,7 +86,7 @@ static const struct option option_table[] = {
     { "device", "KIND", OPTION_TEXT, BOTH, FIELD(device),
       "cpu: devices are virtual; cuda: they are GPUs, several of them on one where there are fewer" },
     { "backend", "NAME", OPTION_TEXT, BOTH, FIELD(backend),
-      "local: ranks are tasks of this process; gloo, mpi: each is a process; nccl: either, each on a GPU of its own" },
+      "local: ranks are tasks of this process; gloo, mpi: each a process; nccl: either, with a GPU each" },
     { "world", "N", OPTION_RANKS, ALL, FIELD(world), "ranks of a spawn that does not say how many" },
     { "hops", "", OPTION_FLAG, BOTH, FIELD(hops), "record each message of a collective above 64 ranks, too" },
     { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },

@@ -124,7 +124,8 @@ segment_take(void *owner, size_t bytes)
     const struct device_backend *backend = real->devices->backend;
     void *segment = backend->segment(real->device, bytes, &why);
     pthread_mutex_lock(&real->mutex);
-    bool ok   = segment != NULL && (!sched_is_stepped(real->devices->sched) || clear_segment(real, segment, bytes, &why));
+    bool ok   = segment != NULL &&
+                (!sched_is_stepped(real->devices->sched) || clear_segment(real, segment, bytes, &why));
     real->why = why;
     pthread_mutex_unlock(&real->mutex);
     if (!ok && segment != NULL)
@@ -178,10 +179,15 @@ real_device_new(struct task *me, struct devices *devices, int index)
         (void)failed(me, E_DEVICE, "device:%d: %s", index, why.text);
     else if ((device = device_new(me->sched, index, &real->source)) == NULL)
         (void)failed(me, E_MEMORY, "out of memory for device:%d", index);
-    if (device != NULL)
-        device->real = real;
-    else
+    if (device == NULL) {
         real_device_close(real);
+        return NULL;
+    }
+    device->real = real;
+    if (!sched_is_stepped(me->sched)) { /* there the preset's, as on virtual devices */
+        device->total = devices->backend->memory(real->device);
+        cache_set_limit(device->cache, device->total);
+    }
     return device;
 }
 
@@ -222,6 +228,20 @@ devices_share(struct sched *sched, int a, int b)
         return true;
     return devices->backend->physical(device_of(devices, a)->real->device) ==
            devices->backend->physical(device_of(devices, b)->real->device);
+}
+
+void
+device_name(struct sched *sched, int device, char *name, size_t size)
+{
+    struct devices      *devices = sched_part(sched, PART_DEVICES);
+    struct backend_probe probe;
+    if (devices->real == NULL) {
+        snprintf(name, size, "virtual device:%d", device);
+        return;
+    }
+    devices->backend->probe(&probe);
+    int physical = devices->backend->physical(device_of(devices, device)->real->device);
+    snprintf(name, size, "%s", physical < probe.count ? probe.device[physical].name : devices->backend->name);
 }
 
 /* Once for each kernel of a run. */

@@ -13,6 +13,8 @@
 struct task; struct stream; struct backend_stream; struct timeline;
 
 bool devices_are_real(struct sched *sched);
+/* For people: the physical device's own name, or "virtual device:N". */
+void device_name(struct sched *sched, int device, char *name, size_t size);
 /* Elements of `storage` at `from`, which lies in its memory or in its mirror, into the host's. false: failed. */
 bool device_peek(struct task *me, const struct storage *storage, void *to, const void *from, size_t bytes)
     __attribute__((warn_unused_result));

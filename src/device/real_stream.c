@@ -1,11 +1,12 @@
 /* Streams of real devices behind the same streams and events as virtual ones.
  *
- * In `free` an entry is queued on the real stream when it is launched, waits are waits of streams, and the host waits
- * by looking at marks. How far a stream has come is known from marks, one behind every few entries: the pool hands memory
- * that other streams were recorded for out again once they are past. In `stepped` the order and the time of entries are
- * those of virtual devices; when one's time has come it is done, and waited for, so that a snapshot sees what it did.
+ * * In `free` an entry is queued on the real stream when it is launched, waits are waits of streams, and the host
+ * waits by looking at marks. How far a stream has come is known from marks, one behind every few entries: the pool
+ * hands memory that other streams were recorded for out again once they are past. In `stepped` the order and the
+ * time of entries are those of virtual devices; when one's time has come it is done, and waited for, so that a
+ * snapshot sees what it did.
  *
- * Interface in order of use: real_stream_open; real_launch or real_run; real_record, real_wait, real_await,
+ * * Interface in order of use: real_stream_open; real_launch or real_run; real_record, real_wait, real_await,
  * real_finish; real_stream_close. In PyTorch: c10/cuda/CUDAStream.cpp, ATen/cuda/CUDAEvent.h. */
 #include <stdio.h>
 #include <stdlib.h>

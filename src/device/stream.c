@@ -513,6 +513,19 @@ stream_synchronize(struct task *me, struct stream *stream)
 }
 
 bool
+devices_tell(struct task *me)
+{
+    struct devices *devices = devices_of(me);
+    struct stream  *stream  = NULL;
+    if (devices == NULL)
+        return false;
+    for (size_t i = 0; (stream = stream_numbered(devices, i)) != NULL; i++)
+        if (is_really_queued(me, stream) && !real_finish(me, stream))
+            return false;
+    return true;
+}
+
+bool
 device_synchronize(struct task *me, int device)
 {
     struct devices *devices = devices_of(me);

@@ -50,6 +50,9 @@ struct kernel_fault *stream_fault(struct stream *stream); /* its kernels'; told 
 bool stream_launch(struct task *me, struct stream *stream, const struct stream_entry *entry)
     __attribute__((warn_unused_result));                             /* returns at once; checks for races */
 bool stream_synchronize(struct task *me, struct stream *stream) __attribute__((warn_unused_result));
+/* In `free` real devices tell late what they did, and when: from here on all that was launched so far is in the trace. The
+ * host waits for that, and learns nothing by it. */
+bool devices_tell(struct task *me) __attribute__((warn_unused_result));
 bool device_synchronize(struct task *me, int device) __attribute__((warn_unused_result)); /* all its streams */
 
 struct event *event_new(struct task *me);                             /* NULL: failed */

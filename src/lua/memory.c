@@ -7,6 +7,7 @@
 #include "base/vec.h"
 #include "device/caching.h"
 #include "device/device.h"
+#include "device/real.h"
 #include "device/storage.h"
 #include "lua/internal.h"
 #include "sched/task.h"
@@ -309,10 +310,12 @@ set_per_process_memory_fraction(lua_State *L)
 static int
 get_device_properties(lua_State *L)
 {
-    int device;
+    int  device;
+    char name[96];
     check_cache(L, 1, &device);
+    device_name(script_of(L)->sched, device, name, sizeof name);
     lua_createtable(L, 0, 2);
-    lua_pushfstring(L, "virtual device:%d", device);
+    lua_pushstring(L, name);
     lua_setfield(L, -2, "name");
     set_integer(L, -1, "total_memory", (int64_t)device_total_memory(script_task(L), device));
     return 1;

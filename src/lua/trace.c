@@ -8,6 +8,9 @@
 #include <string.h>
 #include "analysis/state.h"
 #include "base/vec.h"
+#include "c10d/nccl.h"
+#include "device/real.h"
+#include "device/stream.h"
 #include "lua/internal.h"
 #include "lua/trace_job.h"
 #include "sched/sched.h"
@@ -51,7 +54,17 @@ drop_trace(struct task *me, void *trace)
     trace_release(trace);
 }
 
-/* Everything recorded so far; in a job by all of its processes. */
+static void
+let_devices_tell(lua_State *L, struct task *me)
+{
+    struct call call = call_open(L, me, CALL_PLAIN);
+    bool        ok   = devices_tell(me);
+    nccl_tell(me);
+    call_done(&call, ok);
+}
+
+/* Everything recorded so far; in a job by all of its processes. Events are numbered in the order of their times, so
+ * those of real devices have to be there first. */
 static struct trace *
 live_trace(lua_State *L)
 {
@@ -59,6 +72,8 @@ live_trace(lua_State *L)
     struct trace        *trace  = script->parts[SCRIPT_TRACE];
     struct trace_writer *writer = sched_writer(script->sched);
     char                 why[256] = "there is none";
+    if (devices_are_real(script->sched) && !sched_is_stepped(script->sched))
+        let_devices_tell(L, script_task(L));
     if (trace == NULL && writer != NULL)
         trace = trace_open_live(writer, why, sizeof why);
     if (trace == NULL)
@@ -607,6 +622,14 @@ l_memory(lua_State *L)
     return trace_job_ask(L, memory_after);
 }
 
+/* rs.trace:clock(): whose time an event's t is. */
+static int
+l_clock(lua_State *L)
+{
+    lua_pushstring(L, sched_is_stepped(script_of(L)->sched) ? "virtual" : "wall");
+    return 1;
+}
+
 static const struct lua_entry trace_entries[] = {
     { "count", l_count, "rs.trace:count(filter)", "How many events: stages once, by their begin." },
     { "events", l_events, "rs.trace:events(filter)",
@@ -623,6 +646,7 @@ static const struct lua_entry trace_entries[] = {
       "Bytes of a device after an event (now unless given): allocated, peak, reserved, blocks; and what they are for: "
       "parameters, buffers, gradients, optimizer_state, replicas, activations, inputs, outputs, buckets, other." },
     { "seq", l_seq, "rs.trace:seq()", "How many events have been recorded so far." },
+    { "clock", l_clock, "rs.trace:clock()", "Whose time it is: \"virtual\" in stepped, \"wall\" in free." },
 };
 
 void

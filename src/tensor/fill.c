@@ -1,5 +1,5 @@
 /* Random fills. Numbers are drawn on the host in the order of PyTorch's kernels, which walk memory: dimensions sorted
- * by stride, the smallest innermost.
+ * by stride, the smallest innermost. What a real device draws by itself is philox.c's.
  *
  * In PyTorch: ATen/native/Distributions.cpp, native/DistributionTemplates.h, torch/nn/init.py (trunc_normal_). */
 #include <math.h>
@@ -19,6 +19,7 @@ struct filling {
     struct whole_range range;
     bool              contiguous;
     enum dtype        dtype;
+    enum draw_kind    kind;        /* as a real device draws it; NOTHING: none does */
     void            (*draw)(const struct filling *filling, void *out, size_t count);
 };
 
@@ -63,6 +64,9 @@ put_drawn(struct task *me, struct tensor *tensor, struct storage *packed, const 
 static bool
 fill_random(struct task *me, struct tensor *tensor, struct filling *filling, const char *what)
 {
+    struct philox_fill fill = { filling->kind, filling->a, filling->b, { 0 } };
+    if (filling->kind != DRAW_NOTHING && philox_turn(me, tensor, filling->generator, &fill.at))
+        return philox_fill(me, tensor, &fill, what);
     struct storage *packed = drawn_for(me, tensor, filling);
     if (packed == NULL)
         return false;
@@ -106,7 +110,8 @@ tensor_uniform(struct task *me, struct tensor *tensor, double low, double high, 
 {
     if (!fills_fractions(me, tensor, "uniform_") || !bounds_fit(me, tensor, low, high))
         return false;
-    struct filling filling = { .generator = generator, .a = low, .b = high, .draw = draw_uniform };
+    struct filling filling = { .generator = generator, .a = low, .b = high, .kind = DRAW_UNIFORM,
+                               .draw = draw_uniform };
     return fill_random(me, tensor, &filling, "uniform_");
 }
 
@@ -133,7 +138,8 @@ tensor_normal(struct task *me, struct tensor *tensor, double mean, double std, s
 {
     if (!fills_fractions(me, tensor, "normal_") || !deviation_fits(me, std))
         return false;
-    struct filling filling = { .generator = generator, .a = mean, .b = std, .draw = draw_normals };
+    struct filling filling = { .generator = generator, .a = mean, .b = std, .kind = DRAW_NORMAL,
+                               .draw = draw_normals };
     return fill_random(me, tensor, &filling, "normal_");
 }
 
@@ -171,7 +177,7 @@ tensor_bernoulli(struct task *me, struct tensor *tensor, double p, struct genera
 {
     if (!(p >= 0 && p <= 1))
         return failed(me, E_RUNTIME, "bernoulli_: a probability of %g cannot be", p);
-    struct filling filling = { .generator = generator, .a = p, .draw = draw_coins };
+    struct filling filling = { .generator = generator, .a = p, .kind = DRAW_COINS, .draw = draw_coins };
     return fill_random(me, tensor, &filling, "bernoulli_");
 }
 

@@ -1,10 +1,12 @@
 /* What the files of tensor/ share: tensors as the views that kernels work on, and the plan of an op. */
 #ifndef TENSOR_INTERNAL_H
 #define TENSOR_INTERNAL_H
+#include "base/philox.h"
 #include "device/storage.h"
 #include "device/stream.h"
 #include "sched/task.h"
 #include "tensor/blas.h"
+#include "tensor/cpu/draw.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/view.h"
 #include "tensor/op.h"
@@ -97,6 +99,12 @@ op_plan plan_gelu, plan_conv2d, plan_conv_transpose2d, plan_conv2d_weight, plan_
 struct storage *tensor_fetch(struct task *me, const struct tensor *like, struct tensor *from, int64_t told);
 /* Packed elements in the order of `to`'s dimensions go into it; on a device by a copy of the current stream. */
 bool            tensor_deliver(struct task *me, struct tensor *to, struct storage *packed, const char *what);
+
+/* ---- philox.c: random fills that a real device does by itself ---- */
+struct philox_fill { enum draw_kind kind; double a, b; struct philox at; };   /* low, high; mean, deviation; p */
+/* Whether that is so; then at `at`, whose turn is over. NULL as the generator: the rank's own. */
+bool            philox_turn(struct task *me, const struct tensor *tensor, struct generator *generator, struct philox *at);
+bool            philox_fill(struct task *me, struct tensor *tensor, const struct philox_fill *fill, const char *what);
 
 /* ---- info.c ---- */
 extern const struct op_info op_infos[OP_COUNT];

@@ -3,11 +3,12 @@
  * A kernel that the device has not for these types is done by the host: what it reads is fetched, what it wrote is put
  * back, while the stream waits; the run says so once for each kernel.
  *
- * Interface: kernel_queue, update_queue, transfer_queue. In PyTorch: ATen/native/cuda; CPUFallback.cpp for what is not
- * there. */
+ * Interface: kernel_queue, update_queue, draw_queue, transfer_queue; all_reduce_queue. In PyTorch: ATen/native/cuda;
+ * CPUFallback.cpp for what is not there. */
 #include "tensor/queued.h"
 #include <stdlib.h>
 #include <string.h>
+#include "tensor/cpu/elements.h"
 #include "tensor/cpu/update.h"
 #include "tensor/internal.h"
 
@@ -133,6 +134,18 @@ bool
 update_queue(const struct device_queue *queue, void *context)
 {
     return queue_launch(queue, KERNEL_update, context, sizeof(struct update_job));
+}
+
+bool
+draw_queue(const struct device_queue *queue, void *context)
+{
+    return queue_launch(queue, KERNEL_draw, context, sizeof(struct draw_job));
+}
+
+bool
+all_reduce_queue(const struct device_queue *queue, void *context)
+{
+    return queue_launch(queue, KERNEL_all_reduce, context, sizeof(struct all_reduce_job));
 }
 
 bool

@@ -19,8 +19,9 @@ struct copy_job {
     void           *span, *room;          /* OF_SPAN: where it begins, and where it goes */
 };
 
-/* Contexts: a struct kernel_job, update_job (cpu/update.h), copy_job. */
+/* Contexts: a struct kernel_job, update_job (cpu/update.h), draw_job (cpu/draw.h), copy_job. */
 bool kernel_queue(const struct device_queue *queue, void *context);
 bool update_queue(const struct device_queue *queue, void *context);
+bool draw_queue(const struct device_queue *queue, void *context);
 bool transfer_queue(const struct device_queue *queue, void *context);
 #endif

@@ -18,6 +18,13 @@ sub devices {
     return $answer->{out};
 }
 
+sub devices_of {
+    my ($setting) = @_;
+    my $answer = ringside({ program => "$bin/ringside", env => { RINGSIDE_FAKE_CUDA => $setting } }, 'devices');
+    is($answer->{status}, 0, "devices ends with status 0, $setting") or diag($answer->{err});
+    return $answer->{out};
+}
+
 sub plugin {
     my ($text, @more) = @_;
     my $source = spill(folder() . '/plugin.c', $text);
@@ -43,6 +50,37 @@ SKIP: {
     system($ENV{CC} || 'cc', '-shared', '-fPIC', '-Wl,-soname,libgone.so.1', '-o', folder() . '/libgone.so', folder() . '/gone.c');
     plugin("int gone(void); int here(void) { return gone(); }\n", '-L' . folder(), '-lgone');
     like(devices(), qr/^  gloo   libgone\.so\.1 is not on this machine: install libgloo0$/m, 'a library that is gone is named');
+}
+
+# ---- GPUs ----
+
+my $lacks = qr/built without CUDA: install the CUDA toolkit \(nvcc\), then run make/;
+unlink "$bin/gloo.so";
+like(devices(), qr/^GPUs [^\n]*\n  cuda   $lacks$/m, 'the CUDA plug-in is not built: what to install');
+like(devices(), qr/^  nccl   $lacks$/m, 'so is NCCL');
+like(ringside({ program => "$bin/ringside" }, '--version')->{out}, qr/^  not built  cuda, nccl, gloo, mpi$/m, '--version lists what is not there');
+spill("$bin/cuda.so", "no library\n");
+like(devices(), qr/^  cuda   its plug-in cannot be opened \(.*\n(?: {9}.*\n)*$/m, 'a file that is no CUDA plug-in is said');
+unlink "$bin/cuda.so";
+
+my $fake = (program() =~ s{/[^/]*$}{}r) . '/fake_cuda.so';
+SKIP: {
+    skip 'fake_cuda.so is not built: it needs the headers of CUDA', 16 if !-e $fake;
+    symlink $fake, "$bin/fake_cuda.so" or die "symlink: $!";
+    my $told = devices_of('devices=2');
+    like($told, qr/^  fake   RINGSIDE_FAKE_CUDA is set: what follows is no GPU/m, 'a fake GPU is told as one');
+    like($told, qr/^  cuda   runtime \d+\.\d+, driver \d+\.\d+; \d+ kernels, for \S/m, 'versions, and what was built');
+    like($told, qr/^  gpu $_  Fake GPU $_: 1\.0 GiB, 4 SMs, compute capability \d\.\d$/m, "gpu $_: its name, memory, SMs, capability") for 0, 1;
+    like($told, qr/^ {9}copies between GPUs go straight/m, 'which way bytes take between them');
+    like($told, qr/^ {9}products: /m, 'what multiplies');
+    like($told, qr/^ {9}timelines: /m, 'what tells the time');
+    like($told, qr/^  nccl   .*up to 2 ranks here/ms, 'how many ranks NCCL can have');
+    my %why = ('fail=no-driver' => 'no NVIDIA driver', 'fail=no-gpu' => 'GPU', 'fail=old-driver' => 'driver', 'fail=count:802' => 'fabric');
+    for my $fail (sort keys %why) {
+        my $out = devices_of($fail);
+        like($out, qr/^  cuda   runtime .*\n(?: {9}.*\n)*? {9}.*$why{$fail}/m, "$fail: the sentence that says why there is none");
+        unlike($out, qr/^  gpu /m, "$fail: and no GPU");
+    }
 }
 
 # Where `make install` lays them.

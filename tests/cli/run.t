@@ -49,8 +49,8 @@ refused(qr/is no N for --seed/,           'a seed that is no number', 'run', '--
 refused(qr/takes a value/,                'an option without value', 'run', 'x.lua', '--seed');
 refused(qr/takes no value/,               'a flag with a value',     'run', '--tap=1', 'x.lua');
 refused(qr/which lesson/,                 'no lesson',               'run');
-refused(qr/built without --backend nccl/, 'a backend that is not there', 'run', '--backend', 'nccl', 'x.lua');
-refused(qr/built without --device cuda/,  'a device that is not there', 'run', '--device', 'cuda', 'x.lua');
+refused(qr/--backend nccl moves what lies on GPUs: it needs --device cuda/, 'a backend that moves what lies on GPUs', 'run', '--backend', 'nccl', 'x.lua');
+refused(qr/--device rocm: there are cpu/,  'a device that is not there', 'run', '--device', 'rocm', 'x.lua');
 refused(qr/did you mean dgx-h100/,        'hardware misspelt',       'run', '--hardware', 'dgx-h10', 'x.lua');
 refused(qr/no such file|No such file/,    'a lesson that is not there', 'run', 'nowhere.lua');
 refused(qr/--policy orders the stepped/,  'a policy in free',        'run', '--executor', 'free', '--policy', 'random', 'x.lua');
@@ -62,7 +62,7 @@ for my $command (qw(run step view events explore devices lessons bench)) {
 my ($version) = ringside('--version');
 like($version, qr/^ringside \d+\.\d+\.\d+\n.*stepped, free/s, '--version says what was built in');
 my ($devices) = ringside('devices');
-like($devices, qr/classroom.*not built into this ringside:.*cuda/s, 'devices: hardware, and what is missing');
+like($devices, qr/^GPUs .*^  cuda .*^  classroom .*^  nccl /ms, 'devices: GPUs, hardware, back-ends, or why there is none');
 my ($lessons) = ringside('lessons', 'lessons');
 like($lessons, qr/^01-six-rows +20 min  Where do six indices go\?/m, 'lessons: number, minutes, title');
 

@@ -18,7 +18,7 @@ refused('--limit-seconds 0', ringside('run', '--limit-seconds', '0', $six), 2, q
 refused('--seed -1',         ringside('run', '--seed', '-1', $six), 2, qr/'-1' is no N for --seed: .*whole number from 0/);
 refused('--timeout nan',     ringside('run', '--timeout', 'nan', $six), 2, qr/--timeout: .*more than 0 and at most/);
 refused('--backend foo',     ringside('run', '--backend', 'foo', $six), 2, qr/no --backend foo; did you mean gloo\?/);
-refused('--device foo',      ringside('step', '--device', 'foo', $six), 2, qr/built without --device foo, there is cpu/);
+refused('--device foo',      ringside('step', '--device', 'foo', $six), 2, qr/--device foo: there are cpu \(virtual devices\) and cuda/);
 refused('bench --case nope', ringside('bench', '--case', 'nope'), 2,
     qr/no case 'nope': trace_cost has .*mlp64.*train_step has .*lstm32x32.*switch has .*tasks-512/);
 refused('bench switch --case mlp64', ringside('bench', 'switch', '--case', 'mlp64'), 2, qr/no case 'mlp64': switch has tasks-2[^;]*$/);
@@ -215,7 +215,12 @@ refused('events of another file', ringside('events', $asked), 2, qr/not a Ringsi
 
 # ---- devices ----
 my $devices = ringside('devices')->{out};
-like($devices, qr/^  $_ +(?:.* is here; missing: |missing: .* and )this ringside's own $_ back-end$/m, "devices says what $_ lacks")
-    for qw(cuda nccl);
+# Here may be a GPU, or none, or no CUDA at all.
+my %there = (cuda => qr/runtime \d+\.\d+, driver \d+\.\d+; \d+ kernels, for \S/, nccl => qr/NCCL \d\S*; /);
+like($devices, qr/^  $_   (?:$there{$_}|built without CUDA: install |\w[^\n]*)/m, "devices says what is there of $_, or what $_ lacks")
+    for sort keys %there;
+my ($gpus) = $devices =~ /^(GPUs \(--device cuda.*?)^$/ms;
+is(join("\n", grep { length > 80 && / / } split /\n/, $gpus), '', 'devices breaks what it says of GPUs at 80 columns');
+cmp_ok(scalar(() = $devices =~ /\n/g), '<=', 40, 'devices fits on a screen of 40 lines');
 
 done_testing();

@@ -17,7 +17,8 @@ says_why(struct play *p, const char *words)
 {
     struct backend_probe probe;
     p->cuda->probe(&probe);
-    play_that(p, probe.count == 0 && strstr(probe.why, words) != NULL, "%d GPUs, \"%s\"; expected \"%s\"", probe.count, probe.why, words);
+    play_that(p, probe.count == 0 && strstr(probe.why, words) != NULL, "%d GPUs, \"%s\"; expected \"%s\"", probe.count,
+              probe.why, words);
     play_that(p, p->cuda->open(0, &host, &p->why) == NULL, "a device is opened");
     play_says(p, TROUBLE_MISSING, words);
     play_that(p, p->cuda->pinned(100, &p->why) == NULL, "memory is pinned");
@@ -80,7 +81,8 @@ part_absent(struct play *p)
 {
     struct backend_probe probe;
     p->cuda->probe(&probe);
-    play_that(p, probe.count == 0 && strlen(probe.why) > 20 && strstr(probe.version, "runtime ") != NULL, "\"%s\", \"%s\"", probe.why,
+    play_that(p, probe.count == 0 && strlen(probe.why) > 20 && strstr(probe.version, "runtime ") != NULL,
+              "\"%s\", \"%s\"", probe.why,
               probe.version);
     says_why(p, probe.why);
 }
@@ -149,7 +151,8 @@ static struct cpu_call
 add_call(float *m)
 {
     struct cpu_view view = { .data = m, .dtype = DTYPE_F32, .dims = 1, .size = { 10 }, .stride = { 1 } };
-    return (struct cpu_call){ .in = { view, view }, .out = view, .inputs = 2, .alpha = 1, .compute = DTYPE_F32, .common = DTYPE_F32 };
+    return (struct cpu_call){ .in = { view, view }, .out = view, .inputs = 2, .alpha = 1, .compute = DTYPE_F32,
+                              .common = DTYPE_F32 };
 }
 
 /* Every function of the table that can fail, after it has. */
@@ -176,7 +179,8 @@ all_say(struct rig *rig, struct backend_mark *mark, const char *words)
         case 9: done = cuda->put(mark, rig->stream[0], &p->why) || cuda->wait(rig->stream[0], mark, &p->why); break;
         default: done = cuda->open(3, &host, &p->why) != NULL; break;
         }
-        play_that(p, !done && p->why.trouble == TROUBLE_BROKEN && strcmp(p->why.text, words) == 0, "call %d: trouble %d, \"%s\"", i,
+        play_that(p, !done && p->why.trouble == TROUBLE_BROKEN && strcmp(p->why.text, words) == 0,
+                  "call %d: trouble %d, \"%s\"", i,
                   (int)p->why.trouble, p->why.text);
     }
 }
@@ -194,7 +198,8 @@ part_illegal(struct play *p)
         play_done(p, p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, sizeof call, ticket, &p->why), "a launch");
     rig_finish(&rig, 0);
     struct backend_mark *mark = rig_mark(&rig, 0);
-    play_done(p, p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, sizeof call, 3, &p->why), "the launch that will fail");
+    play_done(p, p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, sizeof call, 3, &p->why),
+              "the launch that will fail");
     play_that(p, !p->cuda->finish(rig.stream[0], &p->why), "the stream is finished");
     play_says(p, TROUBLE_BROKEN, "cudaErrorIllegalAddress (700)");
     play_says(p, TROUBLE_BROKEN, "the oldest work not known to be finished is ");
@@ -216,7 +221,8 @@ part_refused(struct play *p)
     struct cpu_call call = add_call(rig.memory[0]);
     play_done(p, p->cuda->set(rig.stream[0], rig.memory[0], 0, FLOATS * sizeof(float), &p->why), "setting memory");
     play_done(p, p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, sizeof call, 0, &p->why), "the first launch");
-    play_that(p, !p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, sizeof call, 0, &p->why), "the second is launched");
+    play_that(p, !p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, sizeof call, 0, &p->why),
+              "the second is launched");
     play_says(p, TROUBLE_FAILED, "launching the kernel ");
     play_says(p, TROUBLE_FAILED, "add in 1 blocks on cuda:0");
     play_done(p, p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, sizeof call, 0, &p->why), "the third launch");

@@ -10,7 +10,7 @@
 enum { SAY_AT_MOST = 5 };
 
 static const struct play_case *const families[] = {
-    play_elementwise, play_reduce, play_rows, play_pick, play_products,
+    play_elementwise, play_reduce, play_rows, play_pick, play_products, play_draws,
 };
 
 void
@@ -59,8 +59,9 @@ family_play(struct play *p, const struct play_case *cases, const char *word, int
             continue;
         bool holds = case_play(p, c);
         wrong += !holds;
-        printf("%sok %d - %s%s%s\n", holds ? "" : "not ", ++*number, c->kernel < KERNEL_COUNT ? kernel_name(c->kernel) : "",
-               c->kernel < KERNEL_COUNT ? ": " : "", c->sentence);
+        bool named = c->kernel < KERNEL_COUNT;
+        printf("%sok %d - %s%s%s\n", holds ? "" : "not ", ++*number, named ? kernel_name(c->kernel) : "",
+               named ? ": " : "", c->sentence);
         fflush(stdout);
     }
     return wrong;

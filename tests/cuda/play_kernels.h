@@ -1,5 +1,6 @@
-/* The player of kernels: each case has the CPU's function and the emulated kernel work on the same memory and compares all
- * that they wrote, bit by bit or within fake/tolerance.h, for several grids and several orders of threads.
+/* The player of kernels: each case has the CPU's function and the emulated kernel work on the same memory and
+ * compares all that they wrote, bit by bit or within fake/tolerance.h, for several grids and several orders of
+ * threads.
  *
  * A case of a family (play_FAMILY.c) is a function; struct play is its first argument everywhere:
  *
@@ -20,9 +21,10 @@
  *         { NULL, NULL, KERNEL_COUNT },
  *     };
  *
- * Views are full of odd values; what the kernel needs otherwise is filled in before `compare` (fill_*). After `compare` all
- * memory is again as it was, so that one set of views can be compared several times. Memory is given back at the end of
- * the case. A case that compares nothing is wrong, and so is, at the end, a kernel with rows that no case compared. */
+ * Views are full of odd values; what the kernel needs otherwise is filled in before `compare` (fill_*). After
+ * `compare` all memory is again as it was, so that one set of views can be compared several times. Memory is given
+ * back at the end of the case. A case that compares nothing is wrong, and so is, at the end, a kernel with rows
+ * that no case compared. */
 #ifndef TESTS_CUDA_PLAY_KERNELS_H
 #define TESTS_CUDA_PLAY_KERNELS_H
 #include <stdbool.h>
@@ -34,7 +36,7 @@
 struct play; struct storage; struct gpu_kernel;
 
 struct play_case { const char *sentence; void (*run)(struct play *p); enum kernel kernel; };
-extern const struct play_case play_elementwise[], play_reduce[], play_rows[], play_pick[], play_products[];
+extern const struct play_case play_elementwise[], play_reduce[], play_rows[], play_pick[], play_products[], play_draws[];
 
 struct play {
     enum kernel     kernel;          /* of the case that runs */
@@ -66,19 +68,20 @@ struct cpu_view view_new(struct play *p, enum dtype dtype, enum layout layout, s
 struct cpu_view view_row(struct play *p, enum dtype dtype, int64_t length);   /* one dimension, in one piece */
 /* Bytes for pointers of other parameters (struct elements_job, lstm_forward ...). Compared as elements of `dtype`. */
 void           *memory_new(struct play *p, enum dtype dtype, size_t elements);
-/* For call.workspace: garbage before, not compared. The kernel gets as many bytes, or what its family says that it wants. */
+/* For call.workspace: garbage before, not compared. The kernel gets as many bytes, or what its family says that it
+ * wants. */
 void           *workspace_new(struct play *p, size_t bytes);
-/* For call.fault: `raised` and `limit` have to be equal afterwards; of several bad indices any may be told. After a fault
- * the outputs are not compared. */
+/* For call.fault: `raised` and `limit` have to be equal afterwards; of several bad indices any may be told. After
+ * a fault the outputs are not compared. */
 struct kernel_fault *fault_new(struct play *p, bool zeros);
 
-/* Fresh views hold fill_odd: NaN, infinities, -0, denormals, huge and tiny numbers, the ends of integers among others. */
+/* Fresh views hold fill_odd: NaN, infinities, -0, denormals, huge and tiny numbers, the ends of integers ... */
 void fill_odd(struct play *p, struct cpu_view view);
-void fill_between(struct play *p, struct cpu_view view, double low, double high);   /* low <= x < high; integers whole */
-void fill_indices(struct play *p, struct cpu_view view, int64_t limit);             /* integers of 0 .. limit-1, some twice */
+void fill_between(struct play *p, struct cpu_view view, double low, double high); /* low <= x < high; integers whole */
+void fill_indices(struct play *p, struct cpu_view view, int64_t limit);           /* 0 .. limit-1, some twice */
 void fill_value(struct cpu_view view, double value);
 void fill_list(struct cpu_view view, const double *values, size_t count);           /* round and round */
-/* The element at a place of the row-major order, to be read or written by hand (dtype_put_fraction, dtype_put_whole). */
+/* The element at a place of the row-major order, to be read or written by hand (dtype_put_fraction, _whole). */
 void   *view_at(struct cpu_view view, int64_t i);
 
 uint64_t play_draw(struct play *p, uint64_t limit);        /* 0 .. limit-1 */
@@ -90,7 +93,8 @@ struct cpu_call call_of(int inputs, enum dtype dtype);
 /* in[i] is a number of the host's, stretched over `sizes` (of an elementwise kernel: out's): its view has no data. */
 void constant_set(struct cpu_call *call, int i, enum dtype dtype, double value, struct sizes sizes);
 
-/* `params`: a struct cpu_call, or what kernels.h says of kernels that are no op's. Its pointers are to memory of the case. */
+/* `params`: a struct cpu_call, or what kernels.h says of kernels that are no op's. Its pointers are to memory of
+ * the case. */
 void compare(struct play *p, enum kernel kernel, const void *params);
 /* There is no code for these types on a GPU: `has` says no. */
 void lacks(struct play *p, enum kernel kernel, const void *params);

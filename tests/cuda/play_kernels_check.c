@@ -37,7 +37,8 @@ rows_together(struct play *p)
         for (const struct gpu_kernel *row = gpu_kernel_first((enum kernel)k); row != NULL; row = gpu_kernel_next(row))
             reached++;
     if (reached != gpu_kernel_count())
-        play_wrong(p, "%zu of %zu rows are reached: those of a kernel do not follow each other", reached, gpu_kernel_count());
+        play_wrong(p, "%zu of %zu rows are reached: those of a kernel do not follow each other", reached,
+                   gpu_kernel_count());
     for (size_t i = 0; i < gpu_kernel_count(); i++)
         if (gpu_kernel_at(i)->address == NULL || gpu_kernel_at(i)->params == 0)
             play_wrong(p, "%s: no address, or no parameters", gpu_kernel_at(i)->symbol);
@@ -157,8 +158,13 @@ said_by_child(struct play *p, void (*run)(struct play *p), char *text, size_t si
     size_t  count = 0;
     ssize_t got;
     char    rest[4096];
-    while ((got = read(ends[0], count + 1 < size ? text + count : rest, count + 1 < size ? size - 1 - count : sizeof rest)) > 0)
-        count += count + 1 < size ? (size_t)got : 0;
+    for (;;) {
+        bool fits = count + 1 < size;            /* else it is read and dropped: the child must not wait */
+        got = read(ends[0], fits ? text + count : rest, fits ? size - 1 - count : sizeof rest);
+        if (got <= 0)
+            break;
+        count += fits ? (size_t)got : 0;
+    }
     text[count] = '\0';
     close(ends[0]);
     waitpid(child, NULL, 0);
@@ -204,8 +210,10 @@ finds_alone(struct play *p)
 static const struct play_case planted[] = {
     { "a right kernel is right in each order of its threads", finds_none, KERNEL_COUNT },
     { "a missing barrier shows in the values", finds_missing_barrier, KERNEL_COUNT },
-    { "a barrier or lane_down that not all come to is told by the kernel's name and by how many", finds_skipped, KERNEL_COUNT },
-    { "an element that is not written, and a gap that is, are told by their place", finds_wrong_elements, KERNEL_COUNT },
+    { "a barrier or lane_down that not all come to is told by the kernel's name and by how many", finds_skipped,
+      KERNEL_COUNT },
+    { "an element that is not written, and a gap that is, are told by their place", finds_wrong_elements,
+      KERNEL_COUNT },
     { "a write past the end of memory is found", finds_past, KERNEL_COUNT },
     { "a barrier in a kernel whose threads are said to be alone is found", finds_alone, KERNEL_COUNT },
 };

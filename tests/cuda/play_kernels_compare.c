@@ -1,5 +1,5 @@
-/* The CPU's function and the kernel do the same work on the same memory, the kernel several times: in one block, in three,
- * in many, each with several orders of threads.
+/* The CPU's function and the kernel do the same work on the same memory, the kernel several times: in one block,
+ * in three, in many, each with several orders of threads.
  *
  * Interface: compare, lacks. */
 #include <inttypes.h>
@@ -20,13 +20,16 @@ union params {
     struct cpu_call      call;
     struct update_job    update;
     struct elements_job  elements;
+    struct draw_job      draw;
+    struct all_reduce_job all_reduce;
     struct lstm_forward  forward;
     struct lstm_backward backward;
 };
 
 /* ---- memory before and after ---- */
 
-/* Memory that the params point into: the case may have more, of calls before. Any word that could be a pointer is one. */
+/* Memory that the params point into: the case may have more, of calls before. Any word that could be a pointer is
+ * one. */
 static void
 look_for_used(struct play *p, const void *params, size_t size)
 {
@@ -95,6 +98,11 @@ run_cpu(enum kernel kernel, const void *params)
         cpu_update(&own.update);
     } else if (kernel == KERNEL_reduce) {
         reference_elements(params);
+    } else if (kernel == KERNEL_all_reduce) {
+        reference_all_reduce(params);
+    } else if (kernel == KERNEL_draw) {
+        own.draw = *(const struct draw_job *)params;
+        cpu_draw(&own.draw);
     } else if (kernel == KERNEL_lstm_forward) {
         own.forward = *(const struct lstm_forward *)params;
         cpu_lstm_forward(&own.forward);
@@ -112,8 +120,8 @@ static void
 say(struct play *p, const struct run *run, const char *what)
 {
     char text[600];
-    snprintf(text, sizeof text, "%s in %u blocks, order %" PRIu64 ": %s", kernel_name(run->kernel), run->blocks, run->seed,
-             what);
+    snprintf(text, sizeof text, "%s in %u blocks, order %" PRIu64 ": %s", kernel_name(run->kernel), run->blocks,
+             run->seed, what);
     if (p->expect_wrong) {
         p->found++;
         snprintf(p->said, sizeof p->said, "%.*s", (int)sizeof p->said - 1, text);
@@ -156,8 +164,8 @@ elements_hold(struct play *p, const struct run *run, const struct storage *s)
         element_text(s->dtype, s->data + i, is, sizeof is);
         element_text(s->dtype, s->wanted + i, wanted, sizeof wanted);
         element_text(s->dtype, s->before + i, before, sizeof before);
-        snprintf(text, sizeof text, "element %zu of %zu of the case's memory %d (%s) is %s, of the CPU %s; it was %s", i / element,
-                 s->bytes / element, number_of(p, s), dtype_name(s->dtype), is, wanted, before);
+        snprintf(text, sizeof text, "element %zu of %zu of the case's memory %d (%s) is %s, of the CPU %s; it was %s",
+                 i / element, s->bytes / element, number_of(p, s), dtype_name(s->dtype), is, wanted, before);
         say(p, run, text);
         return false;
     }
@@ -173,7 +181,8 @@ fault_holds(struct play *p, const struct run *run, const struct storage *s, bool
     *raised = wanted->raised != 0;
     if ((is->raised != 0) == *raised && (!*raised || is->limit == wanted->limit))
         return true;
-    snprintf(text, sizeof text, "a fault %s (index %" PRId64 " of %" PRId64 "), of the CPU %s (index %" PRId64 " of %" PRId64 ")",
+    snprintf(text, sizeof text,
+             "a fault %s (index %" PRId64 " of %" PRId64 "), of the CPU %s (index %" PRId64 " of %" PRId64 ")",
              is->raised ? "was raised" : "was not raised", is->index, is->limit, *raised ? "it was" : "it was not",
              wanted->index, wanted->limit);
     say(p, run, text);
@@ -230,7 +239,8 @@ run_rows(void *context)
     return NULL;
 }
 
-/* What is SHARED is a thread's: a fresh one has nothing there. What the run before left would hide a missing barrier. */
+/* What is SHARED is a thread's: a fresh one has nothing there. What the run before left would hide a missing
+ * barrier. */
 static bool
 run_afresh(struct play *p, const struct run *run, const void *params)
 {
@@ -288,6 +298,8 @@ params_size(enum kernel kernel)
            : kernel == KERNEL_update          ? sizeof(struct update_job)
            : kernel == KERNEL_reduce          ? sizeof(struct elements_job)
            : kernel == KERNEL_lstm_forward    ? sizeof(struct lstm_forward)
+           : kernel == KERNEL_draw            ? sizeof(struct draw_job)
+           : kernel == KERNEL_all_reduce      ? sizeof(struct all_reduce_job)
                                               : sizeof(struct lstm_backward);
 }
 

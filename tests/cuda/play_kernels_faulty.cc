@@ -72,7 +72,8 @@ KERNEL_OF(faulty_lane, struct cpu_call)
     if (thread_index() != 40)
         lane_down(1.0f, 1);
 }
-/* Each lane hands down its number twice; that of the lane above it must come, not what a quicker one has handed down since. */
+/* Each lane hands down its number twice; that of the lane above it must come, not what a quicker one has handed
+ * down since. */
 KERNEL_OF(faulty_lanes_none, struct cpu_call)
 {
     copy_from_to(call, 0, call.out.size[0]);

@@ -22,5 +22,5 @@ void            storages_free(struct play *p);
 void           *room(size_t bytes);               /* of the host; ends the program where there is none */
 
 bool case_play(struct play *p, const struct play_case *play_case);   /* play_kernels.c; true: nothing was wrong */
-int  check_all(struct play *p, int *number); /* play_kernels_check.c: says its lines itself, answers how many are wrong */
+int  check_all(struct play *p, int *number);   /* play_kernels_check.c: says its lines itself; how many are wrong */
 #endif

@@ -64,7 +64,7 @@ bool
 storage_rim_holds(const struct storage *s)
 {
     for (const char *at = s->block; at < s->data; at++)
-        if (*(const unsigned char *)at != RIM_BYTE || *(const unsigned char *)(at + (s->data - s->block) + s->bytes) != RIM_BYTE)
+        if ((unsigned char)at[0] != RIM_BYTE || (unsigned char)at[s->data - s->block + (ptrdiff_t)s->bytes] != RIM_BYTE)
             return false;
     return true;
 }
@@ -84,7 +84,8 @@ void *
 memory_new(struct play *p, enum dtype dtype, size_t elements)
 {
     struct storage *s    = storage_new(p, USE_ELEMENTS, dtype, elements * dtype_size(dtype));
-    struct cpu_view view = { .data = s->data, .dtype = dtype, .dims = 1, .size = { (int64_t)elements }, .stride = { 1 } };
+    struct cpu_view view = { .data = s->data, .dtype = dtype, .dims = 1, .size = { (int64_t)elements } };
+    view.stride[0]       = 1;
     fill_odd(p, view);
     return s->data;
 }
@@ -190,9 +191,11 @@ odd_fraction(struct play *p, enum dtype dtype)
 {
     bool         narrow = dtype == DTYPE_F16, wide = dtype == DTYPE_F64;
     double       least = narrow ? 0x1p-24 : wide ? 0x1p-1074 : dtype == DTYPE_BF16 ? 0x1p-133 : 0x1p-149;
-    double       most = narrow ? 65504 : wide ? 0x1.fffffffffffffp1023 : dtype == DTYPE_BF16 ? 0x1.fep127 : 0x1.fffffep127;
+    double       whole = dtype == DTYPE_BF16 ? 0x1.fep127 : 0x1.fffffep127;
+    double       most = narrow ? 65504 : wide ? 0x1.fffffffffffffp1023 : whole;
+    double       normal = narrow ? 0x1p-14 : wide ? 0x1p-1022 : 0x1p-126;
     const double odd[ODD_VALUES] = {
-        NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, least, -least, least * 13, narrow ? 0x1p-14 : wide ? 0x1p-1022 : 0x1p-126,
+        NAN, INFINITY, -INFINITY, 0.0, -0.0, 1, -1, least, -least, least * 13, normal,
         most, -most, 0.5, -0.5, 1.5, 2.5, -2.5, 88.75, -88.75, 709.5, -104, 3, -20,
     };
     uint64_t kind = play_draw(p, 8);

@@ -29,8 +29,10 @@ rig_open(struct rig *rig, struct play *p, int devices, size_t floats, bool timel
     *rig = (struct rig){ .p = p, .floats = floats };
     for (int d = 0; d < devices; d++, rig->devices++) {
         if (!play_done(p, (rig->device[d] = p->cuda->open(d, &host, &p->why)) != NULL, "opening a device") ||
-            !play_done(p, (rig->stream[d] = p->cuda->stream(rig->device[d], d % 2 == 1, &p->why)) != NULL, "a stream") ||
-            !play_done(p, (rig->memory[d] = p->cuda->segment(rig->device[d], floats * sizeof(float), &p->why)) != NULL, "a segment") ||
+            !play_done(p, (rig->stream[d] = p->cuda->stream(rig->device[d], d % 2 == 1, &p->why)) != NULL,
+                       "a stream") ||
+            !play_done(p, (rig->memory[d] = p->cuda->segment(rig->device[d], floats * sizeof(float), &p->why)) != NULL,
+                       "a segment") ||
             !play_done(p, (rig->host[d] = p->cuda->pinned(floats * sizeof(float), &p->why)) != NULL, "pinned memory"))
             return false;
     }
@@ -53,7 +55,8 @@ rig_close(struct rig *rig)
 bool
 rig_copy(struct rig *rig, int stream, int to, int from, uint64_t ticket)
 {
-    struct backend_copy copy = { to < 0 ? rig->host[-1 - to] : rig->memory[to], from < 0 ? rig->host[-1 - from] : rig->memory[from],
+    struct backend_copy copy = { to < 0 ? rig->host[-1 - to] : rig->memory[to],
+                                 from < 0 ? rig->host[-1 - from] : rig->memory[from],
                                  rig->floats * sizeof(float), to < 0 ? -1 : to, from < 0 ? -1 : from };
     return play_done(rig->p, rig->p->cuda->copy(rig->stream[stream], &copy, ticket, &rig->p->why), "a copy");
 }
@@ -93,23 +96,54 @@ host_holds(struct rig *rig, int host, float first)
 
 /* ---- what is here ---- */
 
+static bool
+tells(const struct backend_probe *probe, const char *words)
+{
+    for (int i = 0; i < probe->part_count; i++)
+        if (strstr(probe->parts[i], words) != NULL)
+            return true;
+    return false;
+}
+
 void
 part_probe(struct play *p)
 {
     struct backend_probe probe;
     p->cuda->probe(&probe);
     play_that(p, probe.count > 0 && probe.why[0] == '\0', "%d GPUs: %s", probe.count, probe.why);
-    play_that(p, strstr(probe.version, "runtime ") != NULL && strstr(probe.version, "driver ") != NULL, "version: %s", probe.version);
+    play_that(p, strstr(probe.version, "runtime ") != NULL && strstr(probe.version, "driver ") != NULL, "version: %s",
+              probe.version);
     for (int i = 0; i < probe.count; i++)
         play_that(p, probe.device[i].name[0] != '\0' && probe.device[i].memory > 0 && probe.device[i].major > 0 &&
-                  probe.device[i].processors > 0, "GPU %d: \"%s\", %llu bytes, %d.%d, %d processors", i, probe.device[i].name,
-                  (unsigned long long)probe.device[i].memory, probe.device[i].major, probe.device[i].minor, probe.device[i].processors);
+                  probe.device[i].processors > 0, "GPU %d: \"%s\", %llu bytes, %d.%d, %d processors", i,
+                  probe.device[i].name, (unsigned long long)probe.device[i].memory, probe.device[i].major,
+                  probe.device[i].minor, probe.device[i].processors);
     play_that(p, !p->is_fake || probe.count == 2, "%d GPUs, not 2", probe.count);
-    bool ways = false;
-    for (int i = 0; i < probe.part_count; i++)
-        ways = ways || strstr(probe.parts[i], "copies between GPUs go straight") != NULL;
-    play_that(p, !p->is_fake || ways, "nothing is said about the ways between GPUs");
+    play_that(p, !p->is_fake || tells(&probe, "copies between GPUs go straight"), "nothing is said about the ways");
+    play_that(p, tells(&probe, "products: "), "nothing is said about products");
+    play_that(p, tells(&probe, "collectives: "), "nothing is said about collectives");
+    play_that(p, tells(&probe, "timelines: "), "nothing is said about timelines");
     play_that(p, strcmp(p->cuda->name, "cuda") == 0 && !p->cuda->on_host, "the table is of \"%s\"", p->cuda->name);
+}
+
+static void
+has_note(struct play *p, const char *words)
+{
+    struct backend_probe probe;
+    p->cuda->probe(&probe);
+    play_that(p, strstr(probe.device[0].note, words) != NULL, "the note is \"%s\"", probe.device[0].note);
+}
+
+void
+part_exclusive(struct play *p)
+{
+    has_note(p, "one process at a time");
+}
+
+void
+part_prohibited(struct play *p)
+{
+    has_note(p, "no process");
 }
 
 void
@@ -123,7 +157,8 @@ part_memory(struct play *p)
     play_that(p, p->cuda->physical(rig.device[0]) == 0, "device:0 lies on GPU %d", p->cuda->physical(rig.device[0]));
     for (size_t i = 0; i < 8; i++) {
         segment[i] = p->cuda->segment(rig.device[0], 1000 * (i + 1), &p->why);
-        play_that(p, segment[i] != NULL && (uintptr_t)segment[i] % 512 == 0, "segment %zu is at %p: %s", i, (void *)segment[i], p->why.text);
+        play_that(p, segment[i] != NULL && (uintptr_t)segment[i] % 512 == 0, "segment %zu is at %p: %s", i,
+                  (void *)segment[i], p->why.text);
         for (size_t j = 0; j < i; j++)
             play_that(p, segment[j] + 1000 * (j + 1) <= segment[i] || segment[i] + 1000 * (i + 1) <= segment[j],
                       "segments %zu and %zu overlap", j, i);
@@ -153,7 +188,8 @@ part_copies(struct play *p)
     rig_copy(&rig, 1, -2, 1, 0);
     if (rig_finish(&rig, 1))
         for (size_t i = 0; i < FLOATS; i++)
-            play_that(p, rig.host[1][i] == 0.0f, "element %zu of memory that was set to 0 is %g", i, (double)rig.host[1][i]);
+            play_that(p, rig.host[1][i] == 0.0f, "element %zu of memory that was set to 0 is %g", i,
+                      (double)rig.host[1][i]);
     p->cuda->mark_free(mark);
     rig_close(&rig);
 }
@@ -166,7 +202,8 @@ to_and_fro(struct play *p, bool waits)
     int        wrong = 0;
     if (!rig_open(&rig, p, 2, ROUNDS, false))
         return -1;
-    unsigned char *seen = (unsigned char *)rig.host[1], *at_0 = (unsigned char *)rig.memory[0], *at_1 = (unsigned char *)rig.memory[1];
+    unsigned char *seen = (unsigned char *)rig.host[1];
+    unsigned char *at_0 = (unsigned char *)rig.memory[0], *at_1 = (unsigned char *)rig.memory[1];
     struct backend_mark *made = p->cuda->mark(rig.device[0], &p->why), *fetched = p->cuda->mark(rig.device[1], &p->why);
     for (int round = 0; round < ROUNDS; round++) {
         struct backend_copy fetch = { at_1 + round, at_0, 1, 1, 0 }, tell = { seen + round, at_1 + round, 1, -1, 1 };
@@ -201,7 +238,8 @@ void
 part_missing_wait(struct play *p)
 {
     int wrong = to_and_fro(p, false);
-    play_that(p, wrong == ROUNDS, "%d of %d rounds are wrong; all of them read what nobody had written yet", wrong, (int)ROUNDS);
+    play_that(p, wrong == ROUNDS, "%d of %d rounds are wrong; all of them read what nobody had written yet", wrong,
+              (int)ROUNDS);
 }
 
 void
@@ -211,7 +249,8 @@ part_past(struct play *p)
     int        asked = 0, past;
     if (!rig_open(&rig, p, 1, FLOATS, false))
         return;
-    struct backend_mark *mark = p->cuda->mark(rig.device[0], &p->why), *never_put = p->cuda->mark(rig.device[0], &p->why);
+    struct backend_mark *mark = p->cuda->mark(rig.device[0], &p->why);
+    struct backend_mark *never_put = p->cuda->mark(rig.device[0], &p->why);
     play_that(p, p->cuda->is_past(never_put, &p->why) == 1, "one that was never put is not past: %s", p->why.text);
     play_done(p, p->cuda->wait(rig.stream[0], never_put, &p->why), "waiting for one that was never put");
     host_fill(&rig, 0, 3);
@@ -243,14 +282,16 @@ launch(struct rig *rig, enum kernel kernel, const void *params, size_t bytes, ui
 {
     struct play *p = rig->p;
     return play_that(p, p->cuda->has((int)kernel, params), "there is no kernel %s", kernel_name(kernel)) &&
-           play_done(p, p->cuda->launch(rig->stream[0], (int)kernel, params, bytes, ticket, &p->why), kernel_name(kernel));
+           play_done(p, p->cuda->launch(rig->stream[0], (int)kernel, params, bytes, ticket, &p->why),
+                     kernel_name(kernel));
 }
 
 /* out = a + 2 * b in the CPU's order of operations. */
 static struct cpu_call
 add_call(float *out, float *a, float *b, int64_t count)
 {
-    return (struct cpu_call){ .in = { row_of(a, count), row_of(b, count) }, .out = row_of(out, count), .inputs = 2, .alpha = 2,
+    return (struct cpu_call){ .in = { row_of(a, count), row_of(b, count) }, .out = row_of(out, count), .inputs = 2,
+                              .alpha = 2,
                               .compute = DTYPE_F32, .common = DTYPE_F32 };
 }
 
@@ -266,7 +307,8 @@ add_once(struct rig *rig, int64_t count)
         return;
     for (int64_t i = 0; i < count; i++) {
         float wanted = rig->host[0][i] + 2.0f * rig->host[0][count + i];
-        play_that(rig->p, rig->host[1][2 * count + i] == wanted, "of %lld sums number %lld is %g, not %g", (long long)count,
+        play_that(rig->p, rig->host[1][2 * count + i] == wanted, "of %lld sums number %lld is %g, not %g",
+                  (long long)count,
                   (long long)i, (double)rig->host[1][2 * count + i], (double)wanted);
     }
 }
@@ -275,7 +317,8 @@ static void
 sum_once(struct rig *rig, int64_t count)
 {
     struct cpu_view out  = { .data = rig->memory[0] + count, .dtype = DTYPE_F32, .dims = 0 };
-    struct cpu_call call = { .in = { row_of(rig->memory[0], count) }, .out = out, .inputs = 1, .compute = DTYPE_F32, .common = DTYPE_F32 };
+    struct cpu_call call = { .in = { row_of(rig->memory[0], count) }, .out = out, .inputs = 1, .compute = DTYPE_F32,
+                             .common = DTYPE_F32 };
     struct cpu_call host = call;
     float           wanted;
     host.in[0].data = rig->host[0];
@@ -293,7 +336,8 @@ static void
 update_once(struct rig *rig, int64_t count)
 {
     float            *m   = rig->memory[0];
-    struct update_job job = { .kind = UPDATE_SGD, .views = 2, .compute = DTYPE_F32, .view = { row_of(m, count), row_of(m + count, count) },
+    struct update_job job = { .kind = UPDATE_SGD, .views = 2, .compute = DTYPE_F32,
+                              .view = { row_of(m, count), row_of(m + count, count) },
                               .rule = { .lr = 0.5 } };
     rig_copy(rig, 0, 0, -1, 0);
     launch(rig, KERNEL_update, &job, sizeof job, 0);
@@ -302,7 +346,8 @@ update_once(struct rig *rig, int64_t count)
         return;
     for (int64_t i = 0; i < count; i++) {
         float wanted = rig->host[0][i] - 0.5f * rig->host[0][count + i];
-        play_that(rig->p, rig->host[1][i] == wanted, "parameter %lld is %g, not %g", (long long)i, (double)rig->host[1][i], (double)wanted);
+        play_that(rig->p, rig->host[1][i] == wanted, "parameter %lld is %g, not %g", (long long)i,
+                  (double)rig->host[1][i], (double)wanted);
     }
 }
 
@@ -318,7 +363,8 @@ reduce_once(struct rig *rig, int64_t count)
     if (!rig_finish(rig, 0))
         return;
     for (int64_t i = 0; i < count; i++)
-        play_that(rig->p, rig->host[1][i] == rig->host[0][i] + rig->host[0][count + i], "element %lld is %g", (long long)i,
+        play_that(rig->p, rig->host[1][i] == rig->host[0][i] + rig->host[0][count + i], "element %lld is %g",
+                  (long long)i,
                   (double)rig->host[1][i]);
 }
 
@@ -378,8 +424,10 @@ part_faults_of_kernels(struct play *p)
     if (!rig_open(&rig, p, 1, FLOATS, false))
         return;
     struct kernel_fault *fault   = p->cuda->pinned(sizeof *fault, &p->why);
-    int64_t             *indices = (int64_t *)(void *)(rig.memory[0] + 100), *told = (int64_t *)(void *)(rig.host[0] + 100);
-    struct cpu_call      call    = { .in = { row_of(rig.memory[0], 4), row_of(indices, 2) }, .out = row_of(rig.memory[0] + 200, 2),
+    int64_t             *indices = (int64_t *)(void *)(rig.memory[0] + 100);
+    int64_t             *told    = (int64_t *)(void *)(rig.host[0] + 100);
+    struct cpu_call      call    = { .in = { row_of(rig.memory[0], 4), row_of(indices, 2) },
+                                     .out = row_of(rig.memory[0] + 200, 2),
                                      .inputs = 2, .compute = DTYPE_F32, .common = DTYPE_F32, .fault = fault };
     if (!play_done(p, fault != NULL, "pinned memory"))
         return;
@@ -393,7 +441,8 @@ part_faults_of_kernels(struct play *p)
     rig_copy(&rig, 0, 0, -1, 0);
     launch(&rig, KERNEL_cpu_embedding, &call, sizeof call, 0);
     rig_finish(&rig, 0);
-    play_that(p, fault_take(fault) && fault->index == 9 && fault->limit == 4, "the fault tells of index %lld of %lld rows",
+    play_that(p, fault_take(fault) && fault->index == 9 && fault->limit == 4, "the fault tells of index %lld of %lld "
+                                                                              "rows",
               (long long)fault->index, (long long)fault->limit);
     p->cuda->pinned_give(fault, sizeof *fault);
     rig_close(&rig);
@@ -421,10 +470,12 @@ part_no_kernel(struct play *p)
     if (!rig_open(&rig, p, 1, FLOATS, false))
         return;
     struct cpu_call call = add_call(rig.memory[0], rig.memory[0], rig.memory[0], 1);
-    play_that(p, !p->cuda->has(KERNEL_COUNT, &call) && !p->cuda->has(-1, &call), "there are kernels of numbers that no kernel has");
+    play_that(p, !p->cuda->has(KERNEL_COUNT, &call) && !p->cuda->has(-1, &call), "there are kernels of numbers that "
+                                                                                 "no kernel has");
     play_that(p, !p->cuda->launch(rig.stream[0], KERNEL_COUNT, &call, sizeof call, 0, &p->why), "it is launched");
     play_says(p, TROUBLE_FAILED, "no kernel of number");
-    play_that(p, !p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, 8, 0, &p->why), "parameters of 8 bytes are taken");
+    play_that(p, !p->cuda->launch(rig.stream[0], KERNEL_cpu_add, &call, 8, 0, &p->why), "parameters of 8 bytes are "
+                                                                                        "taken");
     play_says(p, TROUBLE_FAILED, "run make");
     rig_finish(&rig, 0);
     rig_close(&rig);
@@ -468,9 +519,11 @@ part_records(struct play *p)
     size_t count = all_records(p, records, sizeof records / sizeof *records, &lost);
     for (size_t i = 0; i < count; i++) {
         const struct backend_record *record = &records[i];
-        play_that(p, record->ticket >= 1 && record->ticket <= TICKETS && record->stream == rig.stream[0], "a record of ticket %llu",
+        play_that(p, record->ticket >= 1 && record->ticket <= TICKETS && record->stream == rig.stream[0],
+                  "a record of ticket %llu",
                   (unsigned long long)record->ticket);
-        play_that(p, record->begin >= last && record->end >= record->begin, "record %zu goes from %llu to %llu, behind %llu", i,
+        play_that(p, record->begin >= last && record->end >= record->begin, "record %zu goes from %llu to %llu, "
+                                                                            "behind %llu", i,
                   (unsigned long long)record->begin, (unsigned long long)record->end, (unsigned long long)last);
         last = record->begin;
         if (record->ticket <= TICKETS)
@@ -520,7 +573,8 @@ work(void *context)
     int            d = w->device;
     for (int round = 0; round < ROUNDS; round++) {
         size_t              bytes = r->floats * sizeof(float);
-        struct backend_copy down = { r->memory[d], r->host[d], bytes, d, -1 }, up = { r->host[d], r->memory[d], bytes, -1, d };
+        struct backend_copy down = { r->memory[d], r->host[d], bytes, d, -1 };
+        struct backend_copy up   = { r->host[d], r->memory[d], bytes, -1, d };
         for (size_t i = 0; i < r->floats; i++)
             r->host[d][i] = (float)(d * 1000 + round);
         play_done(p, p->cuda->copy(r->stream[d], &down, 0, &p->why), "a copy");
@@ -532,7 +586,8 @@ work(void *context)
         play_done(p, p->cuda->copy(r->stream[d], &up, 0, &p->why), "a copy");
         play_done(p, p->cuda->finish(r->stream[d], &p->why), "finishing");
         for (size_t i = 0; i < r->floats; i++)
-            play_that(p, r->host[d][i] == (float)(d * 1000 + round), "device %d, round %d: %g", d, round, (double)r->host[d][i]);
+            play_that(p, r->host[d][i] == (float)(d * 1000 + round), "device %d, round %d: %g", d, round,
+                      (double)r->host[d][i]);
         p->cuda->mark_free(mark);
     }
     return NULL;

@@ -20,9 +20,9 @@ bool rig_copy(struct rig *rig, int stream, int to, int from, uint64_t ticket);  
 struct backend_mark *rig_mark(struct rig *rig, int stream);                      /* put there */
 bool rig_finish(struct rig *rig, int stream);
 
-play_part part_probe, part_memory, part_copies, part_marks, part_missing_wait, part_past, part_kernels, part_views, part_faults_of_kernels,
-    part_empty, part_no_kernel, part_records, part_ranges, part_threads;
-play_part part_no_driver, part_old_driver, part_no_gpu, part_hidden_gpu, part_fabric, part_mismatch, part_busy, part_unknown,
-    part_wrong_architecture, part_no_memory, part_too_much, part_no_pinned, part_illegal, part_refused, part_never,
-    part_read_by_host, part_given_while_used, part_other_gpu, part_absent;
+play_part part_probe, part_exclusive, part_prohibited, part_memory, part_copies, part_marks, part_missing_wait, part_past,
+    part_kernels, part_views, part_faults_of_kernels, part_empty, part_no_kernel, part_records, part_ranges, part_threads;
+play_part part_no_driver, part_old_driver, part_no_gpu, part_hidden_gpu, part_fabric, part_mismatch, part_busy,
+    part_unknown, part_wrong_architecture, part_no_memory, part_too_much, part_no_pinned, part_illegal, part_refused,
+    part_never, part_read_by_host, part_given_while_used, part_other_gpu, part_absent;
 #endif

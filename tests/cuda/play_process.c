@@ -37,7 +37,8 @@ bool
 play_says(struct play *p, enum backend_trouble trouble, const char *words)
 {
     return play_that(p, p->why.trouble == trouble && strstr(p->why.text, words) != NULL,
-                     "trouble %d, \"%s\"; expected %d with \"%s\"", (int)p->why.trouble, p->why.text, (int)trouble, words);
+                     "trouble %d, \"%s\"; expected %d with \"%s\"", (int)p->why.trouble, p->why.text,
+                     (int)trouble, words);
 }
 
 /* 0, or 1 where something was wrong. */

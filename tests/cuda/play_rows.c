@@ -2,6 +2,7 @@
  * functions are in play_rows_norm.c and play_rows_pool.c. */
 #include "play_rows.h"
 #include <math.h>
+#include "play_kernels_internal.h"
 
 const enum dtype  real_types[REAL_TYPES]   = { DTYPE_F32, DTYPE_F64 };
 const enum layout row_layouts[ROW_LAYOUTS] = { LAYOUT_PLAIN, LAYOUT_TRANSPOSED, LAYOUT_STRIDED, LAYOUT_OFFSET };
@@ -34,6 +35,7 @@ struct cpu_call
 rows_call(struct play *p, int inputs, enum dtype dtype)
 {
     struct cpu_call call = call_of(inputs, dtype);
+    storages_free(p);
     call.workspace = workspace_new(p, WORKSPACE);
     call.fault     = fault_new(p, true);
     return call;
@@ -58,19 +60,20 @@ softmax_case(struct play *p, bool odd, enum dtype dtype, enum layout layout, str
     compare(p, p->kernel, &call);
 }
 
-void
+static void
 softmax_rows(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++) {
         for (int i = 0; i < LENGTHS; i++)
-            softmax_case(p, false, real_types[t], LAYOUT_PLAIN, (struct sizes){ 2, { i < LENGTHS - 1 ? 5 : 1, lengths[i] } }, 1);
+            softmax_case(p, false, real_types[t], LAYOUT_PLAIN,
+                         (struct sizes){ 2, { i < LENGTHS - 1 ? 5 : 1, lengths[i] } }, 1);
         for (int i = 0; i < LENGTHS - 1; i++)
             softmax_case(p, false, real_types[t], LAYOUT_PLAIN, (struct sizes){ 2, { lengths[i], 10 } }, 1);
         softmax_case(p, false, real_types[t], LAYOUT_PLAIN, (struct sizes){ 0, { 0 } }, 0);
     }
 }
 
-void
+static void
 softmax_along_each(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++)
@@ -80,11 +83,12 @@ softmax_along_each(struct play *p)
 }
 
 /* Rows of infinities, of one NaN, of numbers whose exp is 0 or too large. */
-void
+static void
 softmax_odd_rows(struct play *p)
 {
     static const double rows[][4] = { { -INFINITY, -INFINITY, -INFINITY, -INFINITY }, { INFINITY, 1, 2, 3 },
-                                      { 1, NAN, 2, 3 }, { -1000, 1000, 0, -0.0 }, { 89, 89, -104, 88 }, { -INFINITY, 0, 1, 2 } };
+                                      { 1, NAN, 2, 3 }, { -1000, 1000, 0, -0.0 }, { 89, 89, -104, 88 },
+                                      { -INFINITY, 0, 1, 2 } };
     const int64_t       count = sizeof rows / sizeof *rows;
     for (int t = 0; t < REAL_TYPES; t++) {
         for (int n = 0; n < 20; n++)
@@ -101,7 +105,7 @@ softmax_odd_rows(struct play *p)
     }
 }
 
-void
+static void
 softmax_backward_by_constant(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++) {
@@ -153,14 +157,15 @@ nll_reductions(struct play *p, enum dtype dtype, struct nll_case c)
     }
 }
 
-void
+static void
 nll_each(struct play *p)
 {
     static const enum dtype weights[] = { DTYPE_COUNT, DTYPE_F32, DTYPE_F64, DTYPE_F16, DTYPE_I64 };
     for (int t = 0; t < REAL_TYPES; t++)
         for (int l = 0; l < ROW_LAYOUTS; l++)
             for (int w = 0; w < (l == 0 ? 5 : 2); w++) {
-                struct nll_case c = { .samples = 6, .classes = 5, .layout = row_layouts[l], .weight = weights[w], .ignored = 2 };
+                struct nll_case c = { .samples = 6, .classes = 5, .layout = row_layouts[l], .weight = weights[w],
+                                      .ignored = 2 };
                 nll_reductions(p, real_types[t], c);
                 c.places = 4;
                 nll_reductions(p, real_types[t], c);
@@ -169,7 +174,7 @@ nll_each(struct play *p)
             }
 }
 
-void
+static void
 nll_many_samples(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++)
@@ -182,13 +187,13 @@ nll_many_samples(struct play *p)
         }
 }
 
-void
+static void
 nll_bad_targets(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++)
         for (int r = LOSS_MEAN; r <= LOSS_NONE; r++) {
-            struct nll_case c = { .samples = 40, .classes = 5, .layout = LAYOUT_PLAIN, .weight = DTYPE_F64, .ignored = -100,
-                                  .low = -2, .beyond = 2, .reduction = (enum reduction)r };
+            struct nll_case c = { .samples = 40, .classes = 5, .layout = LAYOUT_PLAIN, .weight = DTYPE_F64,
+                                  .ignored = -100, .low = -2, .beyond = 2, .reduction = (enum reduction)r };
             nll_case(p, real_types[t], &c);
             c.low     = -1;          /* the only ones are ignored */
             c.beyond  = 0;
@@ -223,7 +228,7 @@ cell_case(struct play *p, bool odd, enum dtype dtype, enum layout layout, int64_
     }
 }
 
-void
+static void
 cells_shapes(struct play *p)
 {
     for (int t = 0; t < REAL_TYPES; t++) {

@@ -3,24 +3,19 @@
 #define TESTS_CUDA_PLAY_ROWS_H
 #include "play_kernels.h"
 
-enum { REAL_TYPES = 2, ROW_LAYOUTS = 4, WORKSPACE = 1 << 20 };   /* WORKSPACE: as much as any CPU's function here packs */
+/* WORKSPACE: as much as any CPU's function here packs. */
+enum { REAL_TYPES = 2, ROW_LAYOUTS = 4, WORKSPACE = 1 << 17 };
 extern const enum dtype  real_types[REAL_TYPES];       /* what kernels of layers calculate in */
 extern const enum layout row_layouts[ROW_LAYOUTS];     /* all that a result of its own may be worked out from */
 
 /* Numbers from -3 to 3, so that a wrong order of a sum shows; `odd`: NaN, infinities and so on among them. */
 struct cpu_view numbers(struct play *p, bool odd, enum dtype dtype, enum layout layout, struct sizes sizes);
 struct cpu_view result(struct play *p, enum dtype dtype, struct sizes sizes);   /* in one piece */
-struct cpu_view places(struct play *p, enum layout layout, struct sizes sizes, int64_t low, int64_t high); /* low <= i < high */
-/* A call with workspace and a fault to raise. */
+/* Indices from `low` on, below `high`. */
+struct cpu_view places(struct play *p, enum layout layout, struct sizes sizes, int64_t low, int64_t high);
+/* A call with workspace and a fault to raise; the operands of the one before are given back. */
 struct cpu_call rows_call(struct play *p, int inputs, enum dtype dtype);
 
-void softmax_rows(struct play *p);          /* p->kernel: each of the four */
-void softmax_odd_rows(struct play *p);
-void softmax_along_each(struct play *p);
-void softmax_backward_by_constant(struct play *p);
-void nll_each(struct play *p);
-void nll_bad_targets(struct play *p);
-void nll_many_samples(struct play *p);
 void batch_shapes(struct play *p);
 void batch_odd(struct play *p);
 void lines_layer(struct play *p);
@@ -28,7 +23,6 @@ void lines_layer_sums(struct play *p);
 void lines_group(struct play *p);
 void lines_group_sums(struct play *p);
 void lines_odd(struct play *p);
-void cells_shapes(struct play *p);
 void pool_windows(struct play *p);
 void pool_places(struct play *p);
 void pool_spread(struct play *p);

@@ -56,7 +56,8 @@ batch_shapes(struct play *p)
     for (int64_t start = 0; start < 16; start++)
         batch_case(p, (struct batch_case){ .samples = 4, .channels = 5, .length = 8, .start = start });
     for (int l = 0; l < ROW_LAYOUTS; l++)
-        batch_case(p, (struct batch_case){ .samples = 5, .channels = 3, .length = 11, .start = HAS_WEIGHT | HAS_BIAS | OF_BATCH,
+        batch_case(p, (struct batch_case){ .samples = 5, .channels = 3, .length = 11,
+                                           .start = HAS_WEIGHT | HAS_BIAS | OF_BATCH,
                                            .layout = row_layouts[l] });
 }
 

@@ -70,7 +70,8 @@ pool_spread(struct play *p)
 void
 pool_places(struct play *p)
 {
-    static const int64_t sides[][4] = { { 3, 4, 2, 2 }, { 2, 2, 20, 20 }, { 9, 8, 16, 16 }, { 1, 1, 257, 1 }, { 5, 5, 0, 3 } };
+    static const int64_t sides[][4] = { { 3, 4, 2, 2 }, { 2, 2, 20, 20 }, { 9, 8, 16, 16 }, { 1, 1, 257, 1 },
+                                        { 5, 5, 0, 3 } };
     bool                 back = p->kernel == KERNEL_cpu_max_pool2d_backward;
     for (int t = 0; t < REAL_TYPES; t++)
         for (size_t i = 0; i < sizeof sides / sizeof *sides; i++)

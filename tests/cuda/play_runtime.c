@@ -1,5 +1,5 @@
-/* play_runtime: plays the fake CUDA runtime itself, with kernels of its own, some of them wrong on purpose: that it tells of
- * misuse, of wrong kernels and of nothing else. TAP. The runtime's objects are linked in; no plug-in is.
+/* play_runtime: plays the fake CUDA runtime itself, with kernels of its own, some of them wrong on purpose: that it
+ * tells of misuse, of wrong kernels and of nothing else. TAP. The runtime's objects are linked in; no plug-in is.
  *
  *     play_runtime PART      one part, in this process */
 #include <math.h>
@@ -8,6 +8,7 @@
 #include <string.h>
 #include "fake/fake.h"
 #include "play_process.h"
+#include "tensor/cpu/lstm.h"
 
 unsigned emulated_thread(void);
 unsigned emulated_block(void);
@@ -98,6 +99,18 @@ second_half(const void *params)
         cpu_relu(params);
 }
 
+static void
+wrong_lstm(const void *params)
+{
+    static double       room[4096];
+    struct lstm_forward job = *(const struct lstm_forward *)params;
+    if (!is_first())
+        return;
+    job.s.room = room;
+    cpu_lstm_forward(&job);
+    job.cells[2] += 1.0f;
+}
+
 /* ---- the table ---- */
 
 #define ADDRESS(function) (const void *)(uintptr_t)(function)
@@ -110,14 +123,17 @@ static struct gpu_kernel rows[] = {
     { KERNEL_cpu_div, NULL, "cpu_div", GRID_OUT, TOGETHER, sizeof(struct cpu_call) },
     { KERNEL_cpu_relu, NULL, "cpu_relu_first", GRID_OUT, ALONE, sizeof(struct cpu_call) },
     { KERNEL_cpu_relu, NULL, "cpu_relu_second", GRID_OUT, ALONE, sizeof(struct cpu_call) },
+    { KERNEL_lstm_forward, NULL, "lstm_forward", GRID_FULL, ALONE, sizeof(struct lstm_forward) },
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static void
 fill_table(void)
 {
-    static void (*const functions[ROWS])(const void *) = { right_add, wrong_sub, greedy_mul, other_nan, silent_embedding,
-                                                          skipped_barrier, first_half, second_half };
+    static void (*const functions[ROWS])(const void *) = {
+        right_add, wrong_sub, greedy_mul, other_nan, silent_embedding, skipped_barrier, first_half, second_half,
+        wrong_lstm,
+    };
     for (int i = 0; i < ROWS; i++)
         rows[i].address = ADDRESS(functions[i]);
 }
@@ -156,7 +172,8 @@ struct bench { struct play *p; cudaStream_t stream; float *gpu, *host; };
 static bool
 answers(struct play *p, cudaError_t error, cudaError_t wanted, const char *what)
 {
-    return play_that(p, error == wanted, "%s answers %s, not %s", what, cudaGetErrorName(error), cudaGetErrorName(wanted));
+    return play_that(p, error == wanted, "%s answers %s, not %s", what, cudaGetErrorName(error),
+                     cudaGetErrorName(wanted));
 }
 
 static void
@@ -165,7 +182,8 @@ bench_open(struct bench *b, struct play *p)
     *b = (struct bench){ .p = p };
     answers(p, cudaStreamCreateWithFlags(&b->stream, cudaStreamNonBlocking), cudaSuccess, "a stream");
     answers(p, cudaMalloc((void **)&b->gpu, 4 * FLOATS * sizeof(float)), cudaSuccess, "memory");
-    answers(p, cudaHostAlloc((void **)&b->host, 4 * FLOATS * sizeof(float), cudaHostAllocPortable), cudaSuccess, "pinned memory");
+    answers(p, cudaHostAlloc((void **)&b->host, 4 * FLOATS * sizeof(float), cudaHostAllocPortable), cudaSuccess,
+            "pinned memory");
     for (int i = 0; i < 4 * FLOATS; i++)
         b->host[i] = (float)(i % 17) - 8.0f;
 }
@@ -199,15 +217,16 @@ row_of(void *data, int64_t count)
 static struct cpu_call
 call_of(float *m, int inputs)
 {
-    return (struct cpu_call){ .in = { row_of(m, FLOATS), row_of(m + FLOATS, FLOATS) }, .out = row_of(m + 2 * FLOATS, FLOATS),
+    return (struct cpu_call){ .in = { row_of(m, FLOATS), row_of(m + FLOATS, FLOATS) },
+                              .out = row_of(m + 2 * FLOATS, FLOATS),
                               .inputs = inputs, .alpha = 1, .compute = DTYPE_F32, .common = DTYPE_F32 };
 }
 
 static cudaError_t
-launch_on(cudaStream_t stream, const struct gpu_kernel *row, unsigned blocks, unsigned threads, struct cpu_call *call)
+launch_on(cudaStream_t stream, const struct gpu_kernel *row, unsigned blocks, unsigned threads, void *params)
 {
     dim3  grid = { blocks, 1, 1 }, block = { threads, 1, 1 };
-    void *arguments[] = { call };
+    void *arguments[] = { params };
     return cudaLaunchKernel(row->address, grid, block, arguments, 0, stream);
 }
 
@@ -269,7 +288,8 @@ part_drawn(struct play *p)
     answers(p, cudaStreamCreateWithFlags(&other, cudaStreamNonBlocking), cudaSuccess, "a stream");
     for (int i = 0; i < 60; i++) {
         memset(b.host, 0, 4);
-        answers(p, cudaMemcpyAsync(b.host, b.gpu, 4, cudaMemcpyDeviceToHost, i % 2 == 0 ? b.stream : other), cudaSuccess, "a copy");
+        answers(p, cudaMemcpyAsync(b.host, b.gpu, 4, cudaMemcpyDeviceToHost, i % 2 == 0 ? b.stream : other),
+                cudaSuccess, "a copy");
         seen = seen << 1 | (b.host[0] != 0.0f);
     }
     printf("# drawn %016llx\n", (unsigned long long)seen);
@@ -286,7 +306,8 @@ part_pageable(struct play *p)
     float        here[FLOATS] = { 0 };
     bench_open(&b, p);
     answers(p, down(&b), cudaSuccess, "a copy");
-    answers(p, cudaMemcpyAsync(here, b.gpu, sizeof here, cudaMemcpyDeviceToHost, b.stream), cudaSuccess, "a copy to the stack");
+    answers(p, cudaMemcpyAsync(here, b.gpu, sizeof here, cudaMemcpyDeviceToHost, b.stream), cudaSuccess,
+            "a copy to the stack");
     play_that(p, memcmp(here, b.host, sizeof here) == 0, "it is not there");
     bench_close(&b);
 }
@@ -345,7 +366,8 @@ static void
 part_waiting_stream(struct play *p)
 {
     cudaStream_t stream;
-    answers(p, cudaStreamCreateWithFlags(&stream, cudaStreamDefault), cudaErrorInvalidValue, "a stream that waits for the default one");
+    answers(p, cudaStreamCreateWithFlags(&stream, cudaStreamDefault), cudaErrorInvalidValue, "a stream that waits for "
+                                                                                             "the default one");
 }
 
 static void
@@ -419,7 +441,8 @@ part_past_the_end(struct play *p)
 {
     struct bench b;
     bench_open(&b, p);
-    answers(p, cudaMemsetAsync(b.gpu, 0, 4 * FLOATS * sizeof(float) + 1, b.stream), cudaErrorInvalidValue, "setting one byte too many");
+    answers(p, cudaMemsetAsync(b.gpu, 0, 4 * FLOATS * sizeof(float) + 1, b.stream), cudaErrorInvalidValue,
+            "setting one byte too many");
 }
 
 static void
@@ -427,7 +450,8 @@ part_wrong_side(struct play *p)
 {
     struct bench b;
     bench_open(&b, p);
-    answers(p, cudaMemcpyAsync(b.host, b.gpu, 4, cudaMemcpyHostToDevice, b.stream), cudaErrorInvalidValue, "a copy the wrong way");
+    answers(p, cudaMemcpyAsync(b.host, b.gpu, 4, cudaMemcpyHostToDevice, b.stream), cudaErrorInvalidValue,
+            "a copy the wrong way");
 }
 
 static void
@@ -437,8 +461,10 @@ part_wrong_grid(struct play *p)
     struct cpu_call call;
     bench_open(&b, p);
     call = call_of(b.gpu, 2);
-    answers(p, launch_on(b.stream, &rows[0], 0, BLOCK_THREADS, &call), cudaErrorInvalidConfiguration, "a launch of no blocks");
-    answers(p, launch_on(b.stream, &rows[0], 1, 2048, &call), cudaErrorInvalidConfiguration, "a launch of 2048 threads");
+    answers(p, launch_on(b.stream, &rows[0], 0, BLOCK_THREADS, &call), cudaErrorInvalidConfiguration,
+            "a launch of no blocks");
+    answers(p, launch_on(b.stream, &rows[0], 1, 2048, &call), cudaErrorInvalidConfiguration,
+            "a launch of 2048 threads");
 }
 
 static void
@@ -494,7 +520,8 @@ part_right(struct play *p)
     answers(p, up(&b), cudaSuccess, "a copy");
     answers(p, cudaStreamSynchronize(b.stream), cudaSuccess, "waiting");
     for (int i = 0; i < FLOATS; i++)
-        play_that(p, b.host[2 * FLOATS + i] == b.host[i] + b.host[FLOATS + i], "element %d is %g", i, (double)b.host[2 * FLOATS + i]);
+        play_that(p, b.host[2 * FLOATS + i] == b.host[i] + b.host[FLOATS + i], "element %d is %g", i,
+                  (double)b.host[2 * FLOATS + i]);
     bench_close(&b);
 }
 
@@ -553,8 +580,24 @@ part_silent(struct play *p)
     ((int64_t *)(void *)(b.host + 2 * FLOATS))[0] = 2;
     ((int64_t *)(void *)(b.host + 2 * FLOATS))[1] = -1;
     answers(p, down(&b), cudaSuccess, "a copy");
-    answers(p, launch_on(b.stream, gpu_kernel_first(KERNEL_cpu_embedding), 1, BLOCK_THREADS, &call), cudaSuccess, "a launch");
+    answers(p, launch_on(b.stream, gpu_kernel_first(KERNEL_cpu_embedding), 1, BLOCK_THREADS, &call), cudaSuccess,
+            "a launch");
     answers(p, cudaStreamSynchronize(b.stream), cudaErrorAssert, "the end of a kernel that is silent about an index");
+}
+
+static void
+part_wrong_lstm(struct play *p)
+{
+    struct bench b;
+    float       *m;
+    bench_open(&b, p);
+    m = b.gpu;
+    struct lstm_forward job = { .s = { .steps = 2, .rows = 1, .wide = 2, .weight = m, .room = m + 900 }, .h = m + 16,
+                                .c = m + 18, .gates = m + 100, .cells = m + 200, .out = m + 300 };
+    answers(p, down(&b), cudaSuccess, "a copy");
+    answers(p, launch_on(b.stream, gpu_kernel_first(KERNEL_lstm_forward), 1, BLOCK_THREADS, &job), cudaSuccess,
+            "a launch");
+    answers(p, cudaStreamSynchronize(b.stream), cudaErrorAssert, "the end of a wrong LSTM");
 }
 
 static void
@@ -579,32 +622,51 @@ static const struct part parts[] = {
     { "late", part_late, "work runs when somebody waits, or has asked often", 1, false, "order=lazy", NULL, false },
     { "at_once", part_at_once, "work runs at once", 1, false, "order=eager", NULL, false },
     { "drawn", part_drawn, "work runs at drawn points", 1, false, "order=seed:7", NULL, false },
-    { "pageable", part_pageable, "a copy to memory that is not pinned is over when the call is", 1, true, "", NULL, false },
+    { "pageable", part_pageable, "a copy to memory that is not pinned is over when the call is", 1, true, "", NULL,
+      false },
     { "host_functions", part_host_functions, "host functions run in their turn", 1, true, "", NULL, false },
     { "times", part_times, "events tell the time between them", 1, true, "", NULL, false },
-    { "default_stream", part_default_stream, "the default stream is told of", 1, false, "", "the default stream is used", false },
-    { "waiting_stream", part_waiting_stream, "a stream that waits for it is told of", 1, false, "", "waits for the default", false },
-    { "wrong_gpu", part_wrong_gpu, "a stream is told of that is used while another GPU is current", 1, false, "devices=2", "while GPU 1 is current", false },
-    { "destroyed_stream", part_destroyed_stream, "a destroyed stream is told of", 1, false, "", "the stream was destroyed", false },
-    { "destroyed_event", part_destroyed_event, "a destroyed event is told of", 1, false, "", "an event that was destroyed", false },
-    { "unrecorded", part_unrecorded, "a wait for an event that was never recorded is told of", 1, false, "", "never recorded", false },
-    { "freed_twice", part_freed_twice, "memory that is freed twice is told of", 1, false, "", "was freed before", false },
+    { "default_stream", part_default_stream, "the default stream is told of", 1, false, "",
+      "the default stream is used", false },
+    { "waiting_stream", part_waiting_stream, "a stream that waits for it is told of", 1, false, "",
+      "waits for the default", false },
+    { "wrong_gpu", part_wrong_gpu, "a stream is told of that is used while another GPU is current", 1, false,
+      "devices=2", "while GPU 1 is current", false },
+    { "destroyed_stream", part_destroyed_stream, "a destroyed stream is told of", 1, false, "",
+      "the stream was destroyed", false },
+    { "destroyed_event", part_destroyed_event, "a destroyed event is told of", 1, false, "",
+      "an event that was destroyed", false },
+    { "unrecorded", part_unrecorded, "a wait for an event that was never recorded is told of", 1, false, "",
+      "never recorded", false },
+    { "freed_twice", part_freed_twice, "memory that is freed twice is told of", 1, false, "", "was freed before",
+      false },
     { "pinned_twice", part_pinned_freed_twice, "so is pinned memory", 1, false, "", "was freed before", false },
-    { "pinned_used", part_pinned_freed_while_used, "pinned memory that is freed while a copy reads it is told of", 1, false, "", "which is queued, uses it", false },
-    { "past_the_end", part_past_the_end, "an operation over the end of a piece is told of", 1, false, "", "lie in no one piece", false },
-    { "wrong_side", part_wrong_side, "a copy that takes the host's memory for a GPU's is told of", 1, false, "", "is said to be GPU 0's", false },
+    { "pinned_used", part_pinned_freed_while_used, "pinned memory that is freed while a copy reads it is told of", 1,
+      false, "", "which is queued, uses it", false },
+    { "past_the_end", part_past_the_end, "an operation over the end of a piece is told of", 1, false, "",
+      "lie in no one piece", false },
+    { "wrong_side", part_wrong_side, "a copy that takes the host's memory for a GPU's is told of", 1, false, "",
+      "is said to be GPU 0's", false },
     { "wrong_grid", part_wrong_grid, "wrong grids are told of", 1, false, "", "blocks of 2048 x 1 x 1 threads", false },
-    { "unknown_kernel", part_unknown_kernel, "a kernel that is not in the table is told of", 1, false, "", "not in the table", false },
-    { "kernel_on_host", part_kernel_on_host, "a kernel on the host's memory is told of", 1, false, "", "of the host's memory: in[0]", false },
-    { "host_function_calls", part_host_function_calls, "a host function that calls CUDA is told of", 1, false, "", "may not call CUDA", false },
+    { "unknown_kernel", part_unknown_kernel, "a kernel that is not in the table is told of", 1, false, "",
+      "not in the table", false },
+    { "kernel_on_host", part_kernel_on_host, "a kernel on the host's memory is told of", 1, false, "",
+      "of the host's memory: in[0]", false },
+    { "host_function_calls", part_host_function_calls, "a host function that calls CUDA is told of", 1, false, "",
+      "may not call CUDA", false },
     { "right", part_right, "right kernels, also of several rows, pass", 1, true, "", NULL, false },
     { "no_numbers", part_no_numbers, "bits of what is no number may differ", 1, false, "", NULL, false },
     { "wrong", part_wrong, "a kernel that is one step beside the CPU's is told of by name and element", 1, true, "",
       "the kernel cpu_sub and the CPU's cpu_sub differ at element 299 of out's memory", false },
     { "unchecked", part_unchecked, "check=off compares nothing", 1, false, "check=off", NULL, false },
-    { "greedy", part_greedy, "a kernel that writes an operand is told of", 1, false, "", "differ at element 7 of in[1]'s memory", false },
-    { "silent", part_silent, "a kernel that does not tell of a wrong index is told of", 1, false, "", "does not tell of an index", false },
-    { "stuck", part_stuck, "a barrier that a thread never reaches is told of", 1, false, "", "is stuck in block", false },
+    { "greedy", part_greedy, "a kernel that writes an operand is told of", 1, false, "",
+      "differ at element 7 of in[1]'s memory", false },
+    { "silent", part_silent, "a kernel that does not tell of a wrong index is told of", 1, false, "",
+      "does not tell of an index", false },
+    { "wrong_lstm", part_wrong_lstm, "so is one that does the steps of an LSTM wrongly", 1, false, "",
+      "differ at element 2 of cells's memory", false },
+    { "stuck", part_stuck, "a barrier that a thread never reaches is told of", 1, false, "", "is stuck in block",
+      false },
     { "words", part_words, "unknown words in the setting end the process", 1, false, "ordre=lazy", NULL, true },
 };
 

@@ -36,7 +36,7 @@ refused('the stepped executor', with({%place}, '--executor', 'stepped'), 2, qr/-
 refused('the stepped executor with a back-end', with({}, '--backend', 'gloo', '--executor', 'stepped'), 2, qr/--executor free only/);
 refused('comparing replicas', with({%place}, '--check-ranks'), 2, qr/--check-ranks compares replicas within one process/);
 refused('a back-end that is none', with({}, '--backend', 'glo'), 2, qr/no --backend glo; did you mean gloo\?/);
-refused('PyTorch\'s back-end for GPUs', with({}, '--backend', 'nccl'), 2, qr/built without --backend nccl/);
+refused('PyTorch\'s back-end for GPUs', with({}, '--backend', 'nccl'), 2, qr/--backend nccl moves what lies on GPUs: it needs --device cuda/);
 refused('a debugger', ringside('step', '--backend', 'gloo', $sum), 2, qr/only 'ringside run'/);
 refused('a debugger in a job', ringside({ env => {%place} }, 'step', $sum), 2, qr/only 'ringside run'/);
 refused('other orders in a job', ringside({ env => {%place} }, 'explore', $sum), 2, qr/only 'ringside run'/);

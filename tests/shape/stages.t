@@ -94,6 +94,8 @@ SKIP: {
     skip 'nm cannot tell sections here', 1 if `nm --version 2>/dev/null` !~ /GNU/;
     # The handler of bus errors gets no argument of ours.
     my %handlers = ("$out/obj/src/trace/mapped.o: all" => 1);
+    # CUDA, NCCL and CUPTI are the process's, and so is what their plug-in knows of them.
+    @objects = grep { !m{/obj/src/plugins/cuda/} } @objects;
     my @mutable;
     for my $object (sort @objects) {
         for (`nm -f sysv $object 2>/dev/null`) {

@@ -128,6 +128,13 @@ counting_withdraw(struct task *me, struct post *post)
     ((struct counting *)post->channel)->withdrawn++;
 }
 
+static bool
+counting_stays(struct task *me, const struct collective *call)
+{
+    (void)me, (void)call;
+    return false;
+}
+
 static const struct group_backend counting_backend = {
     .abi        = GROUP_BACKEND_ABI,
     .name       = "counting",
@@ -138,6 +145,7 @@ static const struct group_backend counting_backend = {
     .meet       = counting_meet,
     .disconnect = counting_disconnect,
     .accepts    = counting_accepts,
+    .stays      = counting_stays,
     .all_reduce = counting_all_reduce,
     .broadcast  = counting_move,
     .reduce     = counting_move,

@@ -1,5 +1,5 @@
-# cuda.so, and for the tests fake_cuda.so: the same host code with the same kernels, compiled for CPUs, on a runtime of the
-# tests' own (tests/cuda/fake/fake.h). The first needs nvcc, the second CUDA's headers alone. Part of the Makefile.
+# cuda.so, and for the tests fake_cuda.so: the same host code with the same kernels, compiled for CPUs, on a runtime of
+# the tests' own (tests/cuda/fake/fake.h). The first needs nvcc, the second CUDA's headers alone. Part of the Makefile.
 #
 #   make SM="80 90"     code for GPUs of these architectures; SM=all: all that nvcc knows. Left out: for the GPUs that this
 #                       machine has. Others take what stands beside it, for the oldest: the driver compiles it as it loads
@@ -20,6 +20,8 @@ HAS_CUDA     := $(shell printf '\043include <cuda_runtime_api.h>\n' | $(CC) $(CU
 CUDA_C  := $(sort $(wildcard src/plugins/cuda/*.c))
 CUDA_CU := $(sort $(wildcard src/plugins/cuda/kernels/*.cu))
 CUDA_O  := $(call obj,$(CUDA_C))
+# Of the engine: what knows nothing of it but views.
+CUDA_ALSO := $(call obj,src/tensor/cpu/view.c)
 GPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.o)
 CPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.cpu.o)
 
@@ -30,18 +32,19 @@ RUNTIME_O := $(call obj,$(filter tests/cuda/fake/runtime%,$(FAKE_C))) $(EMULATE_
 FAKE_O    := $(call obj,$(FAKE_C)) $(OUT)/obj/tests/cuda/fake/emulate.o
 FAKED_O   := $(filter-out %/nccl_load.o %/cublas.o,$(CUDA_O)) $(FAKE_O) $(CPU_O)
 
-COMPILE_CUDA   = $(CC) $(filter-out -fPIE,$(BASE)) $(FIT_SO) $(WARN) $(OPT) $(CFLAGS) $(CPPFLAGS) $(CUDA_INC)
+BUILT_FOR      = $(if $(NVCC),-DCUDA_BUILT_FOR='"$(if $(SM_LIST),$(SM_LIST:%=sm_%) and )PTX of compute_$(firstword $(ALL_SM))"')
+COMPILE_CUDA   = $(CC) $(filter-out -fPIE,$(BASE)) $(FIT_SO) $(WARN) $(OPT) $(CFLAGS) $(CPPFLAGS) $(CUDA_INC) $(BUILT_FOR)
 COMPILE_KERNEL = $(CXX) -std=c++17 $(filter-out -std=% -fPIE,$(BASE)) $(FIT_SO) $(WARN_CXX) $(OPT) $(CFLAGS) $(CPPFLAGS)
 WARN_NVCC     := -Werror all-warnings -Werror default-stream-launch,missing-launch-bounds
-ALL_SM         = $(filter 70 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
 for_gpu        = -gencode arch=compute_$(1),code=sm_$(1)
 for_driver     = -gencode arch=compute_$(1),code=compute_$(1)
 COMPILE_NVCC   = $(NVCC) $(addprefix -ccbin ,$(CUDA_HOST_CXX)) -std=c++17 -O3 --fmad=false -lineinfo $(WARN_NVCC) \
-                 --compress-mode=size $(foreach s,$(SM_LIST),$(call for_gpu,$(s))) $(call for_driver,$(firstword $(ALL_SM))) \
-                 $(CPPFLAGS) -Xcompiler -fPIC,-fvisibility=hidden
+                 --compress-mode=size $(foreach s,$(SM_LIST),$(call for_gpu,$(s))) \
+                 $(call for_driver,$(firstword $(ALL_SM))) $(CPPFLAGS) -Xcompiler -fPIC,-fvisibility=hidden
 LINK_CUDA      = $(OPT) $(CFLAGS) -shared $(filter-out -pie,$(LINK)) -Wl,--version-script=src/plugins/cuda/symbols.map \
                  -Wl,-z,defs -Wl,--exclude-libs,ALL $(LDFLAGS)
 ifneq ($(NVCC),)
+ALL_SM  := $(filter 70 75 80 86 89 90 100 120,$(patsubst sm_%,%,$(shell $(NVCC) --list-gpu-code)))
 SM_LIST := $(if $(filter all,$(SM)),$(ALL_SM),$(SM))
 endif
 
@@ -53,7 +56,7 @@ PLUGINS += $(OUT)/cuda.so
 endif
 endif
 ifneq ($(BUILD),fuzz)
-CUDA_PLAYERS := $(addprefix $(OUT)/,play_kernels play_plugin play_cublas play_runtime play_nccl play_timeline fake_cuda.so)
+CUDA_PLAYERS := $(addprefix $(OUT)/,fake_cuda.so play_kernels play_plugin play_cublas play_runtime play_nccl play_timeline)
 endif
 endif
 ifeq ($(and $(NVCC),$(HAS_CUDA)),)
@@ -70,8 +73,8 @@ cuda-all: $(GPU_O)
 endif
 
 # nvcc's own code asks for C++'s guards and personality. Never -lcuda: it would not load where there is no driver.
-$(OUT)/cuda.so: $(CUDA_O) $(GPU_O) src/plugins/cuda/symbols.map
-	$(CC) $(LINK_CUDA) -o $@ $(CUDA_O) $(GPU_O) $(CUDA_LIB) -lcudart_static -lstdc++ -ldl -lrt -lpthread -lm
+$(OUT)/cuda.so: $(CUDA_O) $(CUDA_ALSO) $(GPU_O) src/plugins/cuda/symbols.map
+	$(CC) $(LINK_CUDA) -o $@ $(CUDA_O) $(CUDA_ALSO) $(GPU_O) $(CUDA_LIB) -lcudart_static -lstdc++ -ldl -lrt -lpthread -lm
 $(OUT)/fake_cuda.so: $(FAKED_O) $(OUT)/libringside.a src/plugins/cuda/symbols.map
 	$(CXX) $(LINK_CUDA) -o $@ $(FAKED_O) $(OUT)/libringside.a $(PKG_LIBS)
 
@@ -87,21 +90,22 @@ $(OUT)/bare.so: $(BARE_O)
 # Each of the players takes what it plays.
 PLAYER_LINK = $(CXX) $(OPT) $(CFLAGS) $(LINK) $(LDFLAGS) -o $@ $(filter %.o %.a,$^) $(PKG_LIBS)
 FAULTY_O        := $(OUT)/obj/tests/cuda/play_kernels_faulty.o
-KERNEL_FAMILIES := kernels elementwise reduce rows pick products
+KERNEL_FAMILIES := kernels elementwise reduce rows pick products draw
 play        = $(call obj,$(addprefix tests/cuda/play_,$(addsuffix .c,$(1))))
-$(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) $(CPU_O) \
-                     $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a
+$(OUT)/play_kernels: $(call obj,$(wildcard $(KERNEL_FAMILIES:%=tests/cuda/play_%*.c))) $(FAULTY_O) $(EMULATE_O) \
+                     $(CPU_O) $(filter %/table.o $(OUT)/obj/src/plugins/cuda/limits%,$(CUDA_O)) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_plugin: $(call play,plugin parts faults process)
+$(OUT)/play_plugin: $(call play,plugin parts faults process) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_cublas: $(call play,cublas)
+$(OUT)/play_cublas: $(call play,cublas) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_runtime: $(call play,runtime process) $(RUNTIME_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 $(OUT)/play_nccl: $(call obj,$(wildcard tests/cuda/play_nccl*.c)) $(FAKED_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
-$(OUT)/play_timeline: $(call obj,$(wildcard tests/cuda/play_timeline*.c) tests/cuda/fake_cupti.c) $(RUNTIME_O) \
-                      $(filter %/timeline.o %/cupti.o %/pairs.o %/ranges.o %/trouble.o %/journal.o,$(CUDA_O)) $(OUT)/libringside.a
+TIMELINE_C := $(addprefix src/plugins/cuda/,timeline.c cupti.c pairs.c ranges.c trouble.c journal.c)
+$(OUT)/play_timeline: $(call obj,$(wildcard tests/cuda/play_timeline*.c) tests/cuda/fake_cupti.c $(TIMELINE_C)) \
+                      $(RUNTIME_O) $(call obj,src/plugins/cuda/table.c) $(CPU_O) $(OUT)/libringside.a
 	$(PLAYER_LINK)
 
 $(OUT)/obj/src/plugins/cuda/%.o: src/plugins/cuda/%.c $(OUT)/cuda_flags

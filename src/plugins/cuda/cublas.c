@@ -1,5 +1,6 @@
-/* Opens cuBLAS: by the loader's own paths, else beside the toolkit. It holds CUDA's runtime within itself, so that one of
- * another CUDA than the plug-in's works as well, as far as the driver knows it; the plug-in's own is tried first.
+/* Opens cuBLAS: by the loader's own paths, else beside the toolkit. It holds CUDA's runtime within itself, so that
+ * one of another CUDA than the plug-in's works as well, as far as the driver knows it; the plug-in's own is tried
+ * first.
  *
  * Interface: cublas_find, cublas_open. */
 #include "plugins/cuda/cublas.h"

@@ -1,5 +1,6 @@
-/* What was queued in each stream, and how much of it is known to be done. A GPU tells of an error long after the operation
- * that made it, in any call that follows, so what can be named is the oldest operation that nobody saw finished.
+/* What was queued in each stream, and how much of it is known to be done. A GPU tells of an error long after the
+ * operation that made it, in any call that follows, so what can be named is the oldest operation that nobody saw
+ * finished.
  *
  * The list of all journals is the process's because such an error is: it breaks all that CUDA has in a process.
  *

@@ -1,11 +1,12 @@
-/* Kernels go into a stream: the rows of kernels/table.h for a kernel, one after the other, each over as many blocks as its
- * work wants. Products of matrices are cuBLAS's if it has them (products.c).
+/* Kernels go into a stream: the rows of kernels/table.h for a kernel, one after the other, each over as many blocks
+ * as its work wants. Products of matrices are cuBLAS's if it has them (products.c).
  *
- * Interface: cuda_has, cuda_room; cuda_launch, cuda_launch_rows. In PyTorch: ATen/native/cuda/Loops.cuh, launch_bounds
- * and grids there. */
+ * Interface: cuda_has, cuda_room; cuda_launch, cuda_launch_rows. In PyTorch: ATen/native/cuda/Loops.cuh,
+ * launch_bounds and grids there. */
 #include <stdio.h>
 #include "plugins/cuda/cuda.h"
 #include "plugins/cuda/kernels/table.h"
+#include "tensor/cpu/draw.h"
 #include "tensor/cpu/elements.h"
 #include "tensor/cpu/update.h"
 
@@ -32,10 +33,23 @@ rows_of(const struct cpu_call *call)
 }
 
 static int64_t
+drawn_of(const struct draw_job *job)
+{
+    int64_t width = draw_width(job->kind);
+    return job->count / width + (job->count % width != 0);
+}
+
+static int64_t
 viewed_of(enum kernel kernel, const void *params)
 {
     if (kernel == KERNEL_update)
         return count_of(&((const struct update_job *)params)->view[UPDATE_PARAM]);
+    if (kernel == KERNEL_draw)
+        return drawn_of(params);
+    if (kernel == KERNEL_all_reduce) {
+        const struct all_reduce_job *all = params;
+        return (int64_t)(all->bytes / dtype_size(all->dtype));
+    }
     const struct elements_job *job = params;
     return (int64_t)(job->bytes / dtype_size(job->dtype));
 }
@@ -105,7 +119,8 @@ static bool
 no_kernel(int kernel, struct backend_why *why)
 {
     why->trouble = TROUBLE_FAILED;
-    snprintf(why->text, sizeof why->text, "GPUs have no kernel of number %d; whoever launches asks `has` first", kernel);
+    snprintf(why->text, sizeof why->text, "GPUs have no kernel of number %d; whoever launches asks `has` first",
+             kernel);
     return false;
 }
 
@@ -119,8 +134,8 @@ cuda_launch_rows(struct backend_stream *stream, enum kernel kernel, const void *
     for (; row != NULL; row = gpu_kernel_next(row)) {
         if (row->params != bytes) {
             why->trouble = TROUBLE_FAILED;
-            snprintf(why->text, sizeof why->text, "the kernel %s takes parameters of %zu bytes, not of %zu: the plug-in "
-                     "was built from other sources; run make", row->symbol, row->params, bytes);
+            snprintf(why->text, sizeof why->text, "the kernel %s takes parameters of %zu bytes, not of %zu: the "
+                     "plug-in was built from other sources; run make", row->symbol, row->params, bytes);
             return false;
         }
         if (!row_launch(stream, row, (void *)(uintptr_t)params, ticket, why))     /* CUDA copies them */

@@ -1,5 +1,5 @@
-/* What the kernels of rows_pick.def have code for, and the workspace that they want: to put indices and elements in order
- * (kernels/order_room.h says how many).
+/* What the kernels of rows_pick.def have code for, and the workspace that they want: to put indices and elements in
+ * order (kernels/order_room.h says how many).
  *
  * Interface: limits_pick. */
 #include "limits.h"

@@ -48,8 +48,10 @@ static bool
 is_small(const struct conv *c)
 {
     const double most = INT32_MAX;
-    const double high = (double)(c->h > c->oh ? c->h : c->oh) * (double)c->sh + (double)c->ph + (double)c->kh * (double)c->dh;
-    const double wide = (double)(c->w > c->ow ? c->w : c->ow) * (double)c->sw + (double)c->pw + (double)c->kw * (double)c->dw;
+    const double high = (double)(c->h > c->oh ? c->h : c->oh) * (double)c->sh + (double)c->ph +
+                        (double)c->kh * (double)c->dh;
+    const double wide = (double)(c->w > c->ow ? c->w : c->ow) * (double)c->sw + (double)c->pw +
+                        (double)c->kw * (double)c->dw;
     return high < most && wide < most && (double)c->h * (double)c->w < most && (double)c->oh * (double)c->ow < most &&
            (double)c->depth < most && (double)c->n < most && (double)c->groups * (double)c->ins < most &&
            (double)c->groups * (double)c->outs < most;

@@ -1,5 +1,5 @@
-/* What the kernels of rows_reduce.def have code for: everything; and the workspace that they want: of whole tensors, what
- * the blocks of one kernel leave to the next (kernels/joined.h).
+/* What the kernels of rows_reduce.def have code for: everything; and the workspace that they want: of whole tensors,
+ * what the blocks of one kernel leave to the next (kernels/joined.h).
  *
  * Interface: limits_reduce. */
 #include "limits.h"

@@ -1,5 +1,5 @@
-/* What the kernels of rows_rows.def have code for, and the workspace that they want: for what a first pass tells a second.
- * They read operands where they lie, so nothing of the CPU's packing.
+/* What the kernels of rows_rows.def have code for, and the workspace that they want: for what a first pass tells a
+ * second. They read operands where they lie, so nothing of the CPU's packing.
  *
  * Interface: limits_rows. */
 #include "limits.h"
@@ -26,7 +26,9 @@ limits_rows(enum kernel kernel, const void *params, size_t *room)
     case KERNEL_cpu_nll_loss:          *room = 2 * sizeof(double) * (size_t)view_count(&call->in[1]); break;
     case KERNEL_cpu_nll_loss_backward: *room = sizeof(double); break;
     case KERNEL_cpu_layer_norm_sums:   *room = sizeof(struct moments) * (size_t)layer_rows(call); break;
-    case KERNEL_cpu_group_norm_sums:   *room = sizeof(struct moments) * (size_t)(call->in[0].size[0] * call->dim); break;
+    case KERNEL_cpu_group_norm_sums:
+        *room = sizeof(struct moments) * (size_t)(call->in[0].size[0] * call->dim);
+        break;
     default:                           break;
     }
     return true;

@@ -35,6 +35,7 @@ enum { CONFIG_MAGIC = (int)0xcafebeef, CONFIG_OLD = 21400, CONFIG_NAMED = 22700 
 
 /* All answer a result, but for `text`, `last_error`. */
 struct nccl_api {
+    char        title[32];                              /* "NCCL 2.28.9" */
     int         (*version)(int *version);
     int         (*unique_id)(struct nccl_id *id);
     int         (*join)(nccl_handle *comm, int ranks, struct nccl_id id, int rank, struct nccl_config *config);

@@ -18,8 +18,8 @@ static const struct result results[] = {
     [RESULT_ARGUMENT] = { "ncclInvalidArgument", "NCCL_DEBUG=WARN says which" },
     [RESULT_USAGE]    = { "ncclInvalidUsage", "the ranks do not agree, or NCCL's settings do not allow it; "
                           "NCCL_DEBUG=WARN says what" },
-    [RESULT_REMOTE]   = { "ncclRemoteError", "another rank has ended, or the network to it broke: look at what that one "
-                          "said first" },
+    [RESULT_REMOTE]   = { "ncclRemoteError", "another rank has ended, or the network to it broke: look at what that "
+                          "one said first" },
     [RESULT_IN_PROGRESS] = { "ncclInProgress", "" },
 };
 
@@ -27,10 +27,10 @@ static const struct result results[] = {
 struct meaning { const char *words, *hint; };
 
 static const struct meaning meanings[] = {
-    { "Duplicate GPU detected", "two ranks use one GPU, which NCCL does not do: start as many ranks as there are GPUs, or "
-      "leave out --backend nccl" },
-    { "are using the same GPU", "two ranks use one GPU, which NCCL does not do: start as many ranks as there are GPUs, or "
-      "leave out --backend nccl" },
+    { "Duplicate GPU detected", "two ranks use one GPU, which NCCL does not do: start as many ranks as there are GPUs, "
+      "or leave out --backend nccl" },
+    { "are using the same GPU", "two ranks use one GPU, which NCCL does not do: start as many ranks as there are GPUs, "
+      "or leave out --backend nccl" },
     { "no socket interface found", "NCCL finds no network to meet the others: NCCL_SOCKET_IFNAME names one" },
     { "No space left on device", "/dev/shm is full: in a container give it more (--shm-size)" },
     { "Error while creating shared memory", "/dev/shm is too small: in a container give it more (--shm-size)" },

@@ -110,8 +110,11 @@ load(void)
     int   version = 0;
     if (!open_library(&library))
         return false;
-    if (find_all(library, &loaded.api) && loaded.api.version(&version) == RESULT_SUCCESS && version >= VERSION_LEAST)
+    if (find_all(library, &loaded.api) && loaded.api.version(&version) == RESULT_SUCCESS && version >= VERSION_LEAST) {
+        snprintf(loaded.api.title, sizeof loaded.api.title, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
+                 version % 100);
         return true;
+    }
     return refuse("NCCL is too old here: communicators that do not block came with 2.14; install a newer libnccl2");
 }
 

@@ -1,5 +1,6 @@
-/* The table that the engine asks for, and devices: each is a view of a GPU, of which several may share one. What is done
- * once for a GPU (its kernels are loaded, ways to the others opened) is done for the process, as CUDA's context is.
+/* The table that the engine asks for, and devices: each is a view of a GPU, of which several may share one. What is
+ * done once for a GPU (its kernels are loaded, ways to the others opened) is done for the process, as CUDA's context
+ * is.
  *
  * Interface: ringside_device_backend_1. In PyTorch: c10/cuda/impl/CUDAGuardImpl.h, at::cuda::detail::CUDAHooks. */
 #include <pthread.h>

@@ -9,6 +9,7 @@
 #include <string.h>
 #include "plugins/cuda/cuda.h"
 #include "plugins/cuda/kernels/table.h"
+#include "plugins/cuda/nccl_api.h"
 
 static struct { pthread_once_t once; int count; struct backend_why why; } here = { .once = PTHREAD_ONCE_INIT };
 
@@ -107,8 +108,22 @@ probe_paths(struct backend_probe *probe)
     if (pairs > 0 && straight == pairs)
         part(probe, "copies between GPUs go straight from one to the other (peer access)");
     else if (pairs > 0)
-        part(probe, "copies between GPUs: %d of %d ways are straight (peer access), the others go through the host's memory",
+        part(probe, "copies between GPUs: %d of %d ways are straight (peer access), the others go through the host's "
+                    "memory",
              straight, pairs);
+}
+
+/* NCCL is opened for it, which takes some milliseconds. */
+static void
+probe_collectives(struct backend_probe *probe)
+{
+    struct backend_why     why     = { TROUBLE_NONE, "" };
+    int                    version = 0;
+    const struct nccl_api *api     = nccl_load(&why);
+    if (api == NULL)
+        part(probe, "collectives: our own, without NCCL: %s", why.text);
+    else if (api->version(&version) == 0)
+        part(probe, "collectives: NCCL %d.%d.%d, and our own", version / 10000, version / 100 % 100, version % 100);
 }
 
 void
@@ -130,5 +145,6 @@ cuda_probe(struct backend_probe *probe)
         probe_device(&probe->device[gpu], gpu);
     probe_paths(probe);
     products_probe(probe);
+    probe_collectives(probe);
     timeline_probe(probe);
 }

@@ -1,11 +1,12 @@
-/* Products of matrices by cuBLAS, where a run does not ask for exact ones. What it cannot take (whole numbers, strides
- * that are none of a matrix by rows or by columns, nothing to multiply) is left to the kernels of our own.
+/* Products of matrices by cuBLAS, where a run does not ask for exact ones. What it cannot take (whole numbers,
+ * strides that are none of a matrix by rows or by columns, nothing to multiply) is left to the kernels of our own.
  *
- * A stream has a handle and a workspace of its own: then the same products give the same bits however streams run beside
- * each other. Full precision, no atomics; RINGSIDE_TF32=1 lets float32 be multiplied in TF32, which is quicker and keeps
- * ten bits of a fraction.
+ * A stream has a handle and a workspace of its own: then the same products give the same bits however streams run
+ * beside each other. Full precision, no atomics; RINGSIDE_TF32=1 lets float32 be multiplied in TF32, which is
+ * quicker and keeps ten bits of a fraction.
  *
- * Interface: products_probe; products_launch, products_close. In PyTorch: ATen/cuda/CUDABlas.cpp, CublasHandlePool.cpp. */
+ * Interface: products_probe; products_launch, products_close. In PyTorch: ATen/cuda/CUDABlas.cpp,
+ * CublasHandlePool.cpp. */
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Queues of GPUs, what is put into them beside kernels, and marks in them. All streams are "non-blocking": none waits for
- * CUDA's default stream, which nobody here uses. Marks take no time: timeline.c has those that do.
+/* Queues of GPUs, what is put into them beside kernels, and marks in them. All streams are "non-blocking": none
+ * waits for CUDA's default stream, which nobody here uses. Marks take no time: timeline.c has those that do.
  *
  * Interface: cuda_stream; cuda_copy, cuda_set (cuda_launch: launch.c); cuda_mark, cuda_put, cuda_wait, cuda_is_past,
  * cuda_finish; cuda_mark_free, cuda_stream_close. In PyTorch: c10/cuda/CUDAStream.cpp, ATen/cuda/CUDAEvent.h. */
@@ -184,7 +184,8 @@ cuda_wait(struct backend_stream *stream, struct backend_mark *mark, struct backe
 {
     if (!cuda_enter(stream->device, why))
         return false;
-    return !mark->is_put || cuda_done(cudaStreamWaitEvent(stream->stream, mark->event, 0), "letting a stream wait", why);
+    return !mark->is_put || cuda_done(cudaStreamWaitEvent(stream->stream, mark->event, 0), "letting a stream wait",
+                                      why);
 }
 
 int

@@ -1,7 +1,9 @@
 /* The table of kernels: from the rows of the .def files, in their order.
  *
- * Interface: gpu_kernel_first, gpu_kernel_next; gpu_kernel_count, gpu_kernel_at. In PyTorch: the dispatcher's CUDA key. */
+ * Interface: gpu_kernel_first, gpu_kernel_next; gpu_kernel_count, gpu_kernel_at. In PyTorch: the dispatcher's CUDA
+ * key. */
 #include "kernels/table.h"
+#include "tensor/cpu/draw.h"
 #include "tensor/cpu/elements.h"
 #include "tensor/cpu/lstm.h"
 #include "tensor/cpu/update.h"
@@ -24,6 +26,8 @@ static const struct gpu_kernel rows[ROW_COUNT + 1] = {
      : (kernel) == KERNEL_reduce        ? sizeof(struct elements_job)                                              \
      : (kernel) == KERNEL_lstm_forward  ? sizeof(struct lstm_forward)                                              \
      : (kernel) == KERNEL_lstm_backward ? sizeof(struct lstm_backward)                                             \
+     : (kernel) == KERNEL_draw          ? sizeof(struct draw_job)                                                  \
+     : (kernel) == KERNEL_all_reduce    ? sizeof(struct all_reduce_job)                                            \
                                         : sizeof(struct cpu_call))
 #define GPU(kernel, symbol, grid, threads)                                                                         \
     { KERNEL_##kernel, (const void *)gpu_##symbol, "gpu_" #symbol, grid, threads, PARAMS_OF(KERNEL_##kernel) },

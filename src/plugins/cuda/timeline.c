@@ -341,14 +341,16 @@ is_behind(void)
 
 /* The next open one behind that number, which moves on to its; false: that was the last. */
 static bool
-stream_after(uint32_t *number, cudaStream_t *stream)
+stream_after(uint32_t *number, cudaStream_t *stream, const struct backend_device **device)
 {
     bool found = false;
     pthread_mutex_lock(&times.list);
     while (!found && ++*number < TIMED_STREAMS) {
         found = times.by_number[*number] != NULL;
-        if (found)
+        if (found) {
             *stream = times.by_number[*number]->stream->stream;
+            *device = times.by_number[*number]->stream->device;
+        }
     }
     pthread_mutex_unlock(&times.list);
     return found;
@@ -359,9 +361,11 @@ stream_after(uint32_t *number, cudaStream_t *stream)
 static bool
 is_idle(void)
 {
-    cudaStream_t stream = NULL;
-    for (uint32_t number = 0; stream_after(&number, &stream);) {
-        if (cudaStreamQuery(stream) != cudaSuccess) {
+    const struct backend_device *device = NULL;
+    struct backend_why           why;
+    cudaStream_t                 stream = NULL;
+    for (uint32_t number = 0; stream_after(&number, &stream, &device);) {
+        if (!cuda_enter(device, &why) || cudaStreamQuery(stream) != cudaSuccess) {
             (void)cudaGetLastError();
             return false;
         }

@@ -1,9 +1,10 @@
-/* CUDA's errors as sentences: what happened, and what to do. Some errors are for good ("sticky": CUDA answers every later
- * call of the process with them); the first is kept, and told again with the same words.
+/* CUDA's errors as sentences: what happened, and what to do. Some errors are for good ("sticky": CUDA answers every
+ * later call of the process with them); the first is kept, and told again with the same words.
  *
  * CUDA's current GPU is the thread's, and such an error is the process's: so is what is kept of both here.
  *
- * Interface: cuda_done, cuda_is_broken, cuda_enter; cuda_absent; cuda_no_memory. In PyTorch: c10/cuda/CUDAException.h. */
+ * Interface: cuda_done, cuda_is_broken, cuda_enter; cuda_absent; cuda_no_memory. In PyTorch:
+ * c10/cuda/CUDAException.h. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -18,19 +19,24 @@ static const struct meaning meanings[] = {
     { cudaErrorInitializationError, TROUBLE_MISSING,
       "CUDA did not start; a process that was forked after CUDA had started cannot use it" },
     { cudaErrorDevicesUnavailable, TROUBLE_MISSING,
-      "the GPU takes no more processes: another one has it for itself, or its compute mode forbids any; see `nvidia-smi -q -d COMPUTE`" },
+      "the GPU takes no more processes: another one has it for itself, or its compute mode forbids any; see "
+      "`nvidia-smi -q -d COMPUTE`" },
     { cudaErrorSystemNotReady, TROUBLE_MISSING,
       "the GPUs' fabric is not up; see `systemctl status nvidia-fabricmanager`, in a container on its host" },
     { cudaErrorSystemDriverMismatch, TROUBLE_MISSING,
-      "the driver's library is not that of the loaded kernel module: restart the machine after an update of the driver, or the container" },
+      "the driver's library is not that of the loaded kernel module: restart the machine after an update of the "
+      "driver, or the container" },
     { cudaErrorCompatNotSupportedOnDevice, TROUBLE_MISSING,
-      "a library for forward compatibility (libcuda of cuda-compat) is in the way, which this GPU does not allow: take it out of LD_LIBRARY_PATH" },
+      "a library for forward compatibility (libcuda of cuda-compat) is in the way, which this GPU does not allow: "
+      "take it out of LD_LIBRARY_PATH" },
     { cudaErrorMpsConnectionFailed, TROUBLE_MISSING,
       "the MPS server does not answer; start it again, or unset CUDA_MPS_PIPE_DIRECTORY" },
     { cudaErrorUnsupportedPtxVersion, TROUBLE_MISSING,
-      "the driver is older than the toolkit and the plug-in has no native code for this GPU: update the driver, or build with SM=sm_XX of this GPU" },
+      "the driver is older than the toolkit and the plug-in has no native code for this GPU: update the driver, or "
+      "build for it, `make SM=90` for an sm_90" },
     { cudaErrorInvalidDeviceFunction, TROUBLE_FAILED, "the plug-in was built without this kernel: run make again" },
-    { cudaErrorLaunchOutOfResources, TROUBLE_FAILED, "the GPU has too few registers or too little shared memory for the kernel" },
+    { cudaErrorLaunchOutOfResources, TROUBLE_FAILED, "the GPU has too few registers or too little shared memory for "
+                                                     "the kernel" },
     { cudaErrorECCUncorrectable, TROUBLE_BROKEN, "the GPU's memory has failed; see `nvidia-smi -q -d ECC`" },
     { cudaErrorNvlinkUncorrectable, TROUBLE_BROKEN, "a link between GPUs has failed; see `nvidia-smi nvlink -e`" },
     { 226 /* cudaErrorContained */, TROUBLE_BROKEN, "the GPU's memory has failed; see `nvidia-smi -q -d ECC`" },
@@ -44,12 +50,15 @@ static const struct meaning meanings[] = {
     { cudaErrorMisalignedAddress, TROUBLE_BROKEN, "a kernel used an address that its type does not allow" },
     { cudaErrorInvalidAddressSpace, TROUBLE_BROKEN, "a kernel took memory of one kind for another" },
     { cudaErrorInvalidPc, TROUBLE_BROKEN, "a kernel jumped where no code is" },
-    { cudaErrorLaunchFailure, TROUBLE_BROKEN, "a kernel failed; compute-sanitizer shows where, `dmesg | grep -i xid` what the driver saw" },
+    { cudaErrorLaunchFailure, TROUBLE_BROKEN, "a kernel failed; compute-sanitizer shows where, `dmesg | grep -i xid` "
+                                              "what the driver saw" },
     { 721 /* cudaErrorTensorMemoryLeak */, TROUBLE_BROKEN, "a kernel left tensor memory behind" },
-    { cudaErrorMpsClientTerminated, TROUBLE_BROKEN, "the MPS server ended this process's work, maybe for another one's fault" },
+    { cudaErrorMpsClientTerminated, TROUBLE_BROKEN, "the MPS server ended this process's work, maybe for another "
+                                                    "one's fault" },
     { cudaErrorExternalDevice, TROUBLE_BROKEN, "another device that shares memory with the GPU has failed" },
     { cudaErrorUnknown, TROUBLE_BROKEN,
-      "the driver does not know either: try `nvidia-smi`; after a sleep of the machine the driver must be loaded again, a container needs /dev/nvidia*" },
+      "the driver does not know either: try `nvidia-smi`; after a sleep of the machine the driver must be loaded "
+      "again, a container needs /dev/nvidia*" },
 };
 
 static struct { pthread_mutex_t mutex; atomic_bool is; char text[sizeof ((struct backend_why *)0)->text]; }
@@ -92,7 +101,8 @@ break_down(cudaError_t error, const char *what, const char *hint, struct backend
     journal_oldest(oldest, sizeof oldest);
     pthread_mutex_lock(&broken.mutex);
     if (!atomic_load(&broken.is)) {
-        snprintf(broken.text, sizeof broken.text, "the GPU failed for good, seen when %s: %s (%d): %s%s; this process must end",
+        snprintf(broken.text, sizeof broken.text, "the GPU failed for good, seen when %s: %s (%d): %s%s; this process "
+                                                  "must end",
                  what, cudaGetErrorName(error), (int)error, hint, oldest);
         atomic_store_explicit(&broken.is, true, memory_order_release);
     }
@@ -110,8 +120,9 @@ wrong_architecture(struct backend_why *why)
         (void)cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, gpu);
     }
     why->trouble = TROUBLE_MISSING;
-    snprintf(why->text, sizeof why->text, "the CUDA plug-in has code for %s, and GPU %d is sm_%d%d: build it on this machine, "
-             "or with `make SM=sm_%d%d` and a toolkit that has it", CUDA_BUILT_FOR, gpu, major, minor, major, minor);
+    snprintf(why->text, sizeof why->text, "the CUDA plug-in has code for %s, and GPU %d is sm_%d%d: build it on this "
+             "machine, or with `make SM=%d%d` and a toolkit that has it", CUDA_BUILT_FOR, gpu, major, minor,
+             major, minor);
     return false;
 }
 
@@ -167,7 +178,8 @@ cuda_no_memory(const struct backend_device *device, size_t bytes, const char *wh
     spell_bytes(left, sizeof left, free);
     spell_bytes(all, sizeof all, total);
     why->trouble = TROUBLE_MEMORY;
-    snprintf(why->text, sizeof why->text, "%s has no %s when %s: %s of %s are free; other processes on it count as well (`nvidia-smi`)",
+    snprintf(why->text, sizeof why->text, "%s has no %s when %s: %s of %s are free; other processes on it count as "
+                                          "well (`nvidia-smi`)",
              where, asked, what, left, all);
     return false;
 }
@@ -181,9 +193,11 @@ too_old(char *text, size_t room)
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
     if (driver == 0)      /* CUDA's own words for it are "insufficient version" */
-        snprintf(text, room, "there is no NVIDIA driver here: install it, or in a container start it with its GPUs (`--gpus all`)");
+        snprintf(text, room, "there is no NVIDIA driver here: install it, or in a container start it with its GPUs "
+                             "(`--gpus all`)");
     else
-        snprintf(text, room, "the NVIDIA driver here is too old: it knows CUDA %d.%d, and the plug-in was built with CUDA %d.%d; "
+        snprintf(text, room, "the NVIDIA driver here is too old: it knows CUDA %d.%d, and the plug-in was built with "
+                             "CUDA %d.%d; "
                  "update the driver, or build with an older toolkit", driver / 1000, driver % 1000 / 10, runtime / 1000,
                  runtime % 1000 / 10);
 }
@@ -193,7 +207,8 @@ none_visible(char *text, size_t room)
 {
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
     if (visible != NULL)
-        snprintf(text, room, "there is an NVIDIA driver, but no visible GPU: CUDA_VISIBLE_DEVICES is \"%.60s\"; unset it, or "
+        snprintf(text, room, "there is an NVIDIA driver, but no visible GPU: CUDA_VISIBLE_DEVICES is \"%.60s\"; unset "
+                             "it, or "
                  "name a GPU that `nvidia-smi -L` lists", visible);
     else
         snprintf(text, room, "there is an NVIDIA driver, but no visible GPU: see `nvidia-smi -L`, and in a container "
@@ -212,8 +227,10 @@ cuda_absent(cudaError_t error, struct backend_why *why)
     else if (error == cudaErrorNoDevice)
         none_visible(why->text, sizeof why->text);
     else
-        snprintf(why->text, sizeof why->text, "CUDA finds no GPU that it can use: %s (%s, %d)%s%s", cudaGetErrorString(error),
-                 cudaGetErrorName(error), (int)error, meaning != NULL ? ": " : "", meaning != NULL ? meaning->hint : "");
+        snprintf(why->text, sizeof why->text, "CUDA finds no GPU that it can use: %s (%s, %d)%s%s",
+                 cudaGetErrorString(error),
+                 cudaGetErrorName(error), (int)error, meaning != NULL ? ": " : "",
+                 meaning != NULL ? meaning->hint : "");
     return false;
 }
 

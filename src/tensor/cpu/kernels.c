@@ -13,7 +13,7 @@ static const char *const names[KERNEL_COUNT] = {
 #define KERNEL(name) #name,
 #include "tensor/cpu/kernels.def"
 #undef KERNEL
-    "update", "reduce", "lstm_forward", "lstm_backward",
+    "update", "reduce", "lstm_forward", "lstm_backward", "draw", "all_reduce",
 };
 
 cpu_kernel *

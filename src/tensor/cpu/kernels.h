@@ -19,6 +19,8 @@ enum kernel {
     KERNEL_reduce,                       /* struct elements_job (elements.h): what collectives do to elements */
     KERNEL_lstm_forward,                 /* struct lstm_forward, struct lstm_backward (lstm.h) */
     KERNEL_lstm_backward,
+    KERNEL_draw,                         /* struct draw_job (draw.h) */
+    KERNEL_all_reduce,                   /* struct all_reduce_job (elements.h) */
     KERNEL_COUNT
 };
 cpu_kernel *cpu_kernel_of(enum kernel kernel);   /* one below KERNEL_OPS */

@@ -1,5 +1,5 @@
-/* What rows of loss.def say beside the functions of math.h: for the kernels of the CPU and of GPUs. Who includes this has
- * the functions of math.h. */
+/* What rows of loss.def say beside the functions of math.h: for the kernels of the CPU and of GPUs. Who includes this
+ * has the functions of math.h. */
 #ifndef TENSOR_CPU_LOSS_BODIES_H
 #define TENSOR_CPU_LOSS_BODIES_H
 #include <math.h>
@@ -13,7 +13,8 @@ probability_loss(double x, double target)
     return -(target * (yes < -100 ? -100 : yes) + (1 - target) * (no < -100 ? -100 : no));
 }
 
-/* Of logits x for targets t; share: 1, or what the weight of the positive makes of it. The weight of each comes behind. */
+/* Of logits x for targets t; share: 1, or what the weight of the positive makes of it. The weight of each comes
+ * behind. */
 BOTH float
 logit_loss_f32(float x, float t, float share)
 {

@@ -1,5 +1,5 @@
-/* Functions of double, the same bits on every processor and from every compiler (no fused multiply-add, nothing of the C
- * library but what IEEE 754 fixes: sqrt, floor, ldexp). After fdlibm (Sun Microsystems) where coefficients appear;
+/* Functions of double, the same bits on every processor and from every compiler (no fused multiply-add, nothing of the
+ * C library but what IEEE 754 fixes: sqrt, floor, ldexp). After fdlibm (Sun Microsystems) where coefficients appear;
  * the errors are a few units in the last place. exp and log are in transcendental_bodies.h.
  *
  * Who includes this has cpu_exp and cpu_log, and says in MATH how its functions are linked: math.c exports them to the

@@ -41,7 +41,8 @@ terms_of_channel(double scale, double weight, int centered, double sum, double p
 BOTH struct channel_terms
 terms_of_row(const struct moments *m, double sum, double products, double wide)
 {
-    struct channel_terms terms = { m->scale, -products * m->scale * m->scale * m->scale / wide, -sum * m->scale / wide };
+    struct channel_terms terms = { m->scale, -products * m->scale * m->scale * m->scale / wide,
+                                   -sum * m->scale / wide };
     return terms;
 }
 #endif

@@ -1,6 +1,6 @@
-/* The block emulator. Threads that know nothing of each other are calls, one after the other. Those that wait for each
- * other are fibers, kept from launch to launch: each runs a kernel's thread, then that of the next block. Who waits hands
- * over to another that is ready; the last of a block hands back to who launched.
+/* The block emulator. Threads that know nothing of each other are calls, one after the other. Those that wait for
+ * each other are fibers, kept from launch to launch: each runs a kernel's thread, then that of the next block. Who
+ * waits hands over to another that is ready; the last of a block hands back to who launched.
  *
  * Interface: emulate; what device.h calls: emulated_barrier, emulated_down_bits, emulated_thread, _block, _blocks. */
 #include <pthread.h>
@@ -33,8 +33,9 @@ void emulate_swap(void **save, void *load) __attribute__((visibility("hidden")))
 __asm__(".text\n.hidden emulate_swap\n.globl emulate_swap\n.type emulate_swap, @function\nemulate_swap:\n"
         "pushq %rbp\npushq %rbx\npushq %r12\npushq %r13\npushq %r14\npushq %r15\n"
         "movq %rsp, (%rdi)\nmovq %rsi, %rsp\n"
-        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\npopq %rcx\njmp *%rcx\n.size emulate_swap, .-emulate_swap\n");
-enum { SAVED_WORDS = 8, SAVED_RETURN = 6 };    /* six registers, where to go on; a function begins 8 below a multiple of 16 */
+        "popq %r15\npopq %r14\npopq %r13\npopq %r12\npopq %rbx\npopq %rbp\n"
+        "popq %rcx\njmp *%rcx\n.size emulate_swap, .-emulate_swap\n");
+enum { SAVED_WORDS = 8, SAVED_RETURN = 6 }; /* six registers, where to go on; a function begins 8 below a multiple of 16 */
 #elif defined(__aarch64__)
 __asm__(".text\n.hidden emulate_swap\n.globl emulate_swap\n.type emulate_swap, %function\nemulate_swap:\n"
         "sub sp, sp, #160\nstp x19, x20, [sp, #0]\nstp x21, x22, [sp, #16]\nstp x23, x24, [sp, #32]\n"
@@ -244,7 +245,8 @@ crew_new(void)
         return NULL;
     size_t page = (size_t)sysconf(_SC_PAGESIZE), step = page + STACK_BYTES;
     crew->stacks_size = BLOCK_THREADS * step;
-    void *stacks = mmap(NULL, crew->stacks_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void *stacks = mmap(NULL, crew->stacks_size, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (stacks == MAP_FAILED) {
         free(crew);
         return NULL;

@@ -3,8 +3,7 @@
  *
  * - Order. Queued work runs on the calling thread, as late as the interface allows, at once, or at points that a seed
  *   draws; the same calls in the same order give the same run.
- * - Memory. A device's is closed to the host but while an operation runs: who reads it faults. Fresh and freed memory is
- *   0xff, which no fraction is.
+ * - Memory. A device's is closed to the host: who reads it faults. Fresh and freed memory is 0xff, which no fraction is.
  * - Misuse: the default stream, a stream while another GPU is current, kernels that touch another GPU's memory or memory
  *   that is nobody's, what was freed twice or while queued work uses it, wrong launches. Told on stderr and by an error.
  * - Values. Beside each kernel the CPU's own function runs on the same memory; the bits have to be equal. A difference
@@ -16,7 +15,9 @@
  *     memory=MiB                   of each: 1024
  *     processors=N                 multiprocessors of each: 4
  *     check=on|off                 the CPU's functions beside the kernels: on
+ *     guard=on|off                 devices' memory is closed to the host between operations: on
  *     peer=on|off                  straight ways between GPUs: on
+ *     mode=shared|exclusive|prohibited     compute mode of each: shared
  *     fail=no-driver|old-driver|no-gpu|wrong-architecture
  *     fail=count:ERROR             asking for GPUs answers the error of that number: 802
  *     fail=memory:N, pinned:N      the N-th time that such memory is asked for there is none
@@ -36,7 +37,7 @@
 #include <stdint.h>
 #include "plugins/cuda/kernels/table.h"
 
-enum { FAKE_DEVICES = 16, FAKE_RANGES = 16 };
+enum { FAKE_DEVICES = 16, FAKE_RANGES = 64 };
 enum fake_order { ORDER_LAZY, ORDER_EAGER, ORDER_SEED };
 
 struct fake_settings {
@@ -44,8 +45,9 @@ struct fake_settings {
     uint64_t        random;             /* of ORDER_SEED */
     int             devices, processors;
     size_t          memory;             /* bytes of each */
-    bool            check, peer, wrong_architecture;
+    bool            check, peer, guard, wrong_architecture;
     int             driver, count_error;
+    int             mode;               /* enum cudaComputeMode */
     uint64_t        fail_memory, fail_pinned, fail_illegal, fail_launch, fail_never;     /* how many more; 0: never */
 };
 
@@ -64,18 +66,20 @@ bool        fake_strikes(uint64_t *countdown);   /* true at the N-th time */
 /* ---- runtime_memory.c ---- */
 enum fake_place { PLACE_PINNED = -1, PLACE_PAGEABLE = -2, PLACE_NOWHERE = -3 };   /* else: a GPU's number */
 int  fake_place(const void *memory, size_t bytes);    /* NOWHERE: on a GPU, and no one piece that was given out */
-void fake_open(void);                                 /* devices' memory for whoever runs an operation; may be nested */
+void *fake_reach(const void *memory);                 /* where an operation finds it; the host's where it is */
+void fake_open(void);                                 /* devices' memory at its own addresses, for other libraries' work */
 void fake_close(void);
 
 /* ---- runtime_params.c: the memory that a kernel's parameters name ---- */
 struct fake_range {
     char      *at;
     size_t     bytes;
-    enum dtype dtype;
-    bool       is_written;               /* may be */
+    enum dtype dtype;                    /* DTYPE_COUNT: a workspace, or not of elements */
+    bool       is_undefined;             /* afterwards: the kernel may leave anything there */
     const char *what;                    /* "in[1]" */
 };
-int fake_ranges(enum kernel kernel, const void *params, struct fake_range *ranges);
+int  fake_ranges(enum kernel kernel, const void *params, struct fake_range *ranges);
+void fake_reach_params(enum kernel kernel, void *params);     /* all pointers in them to where the kernel finds it */
 
 /* ---- runtime_queue.c ---- */
 enum op_kind { OP_COPY, OP_SET, OP_KERNEL, OP_WAIT, OP_MARK, OP_HOST, OP_WORK };
@@ -86,7 +90,7 @@ struct op {
     bool          is_done, is_never;
     uint64_t      when;                      /* on the fake's clock, once done */
     unsigned      asked;                     /* how often somebody asked whether it is done */
-    void         *to;
+    void         *to;                        /* to, from, params: to where fake_reach says */
     const void   *from;
     size_t        bytes;
     int           value;

@@ -3,13 +3,13 @@
  * whether it goes on.
  *
  * Interface: nccl_load, which answers the table of these functions; fake_nccl_break, _living, _aborted, _same_gpu. */
-#include "fake/nccl.h"
+#include "nccl.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "fake/nccl_sum.h"
+#include "nccl_sum.h"
 #include "plugins/cuda/nccl_api.h"
 
 enum { RANKS = 16, GROUPED = 256 };
@@ -231,8 +231,8 @@ join_round(const struct asked *asked)
     struct round    *round = round_of(comm->meeting, comm->next++);
     round->asked[comm->rank] = *asked;
     comm->pending++;
-    if (++round->come < round->ranks)
-        return;
+    if (++round->come < round->ranks || comm->meeting->left > 0)
+        return;     /* who has left comes no more */
     for (int i = 1; i < round->ranks; i++)
         if (round->asked[i].verb != round->asked[0].verb || round->asked[i].count != round->asked[0].count)
             return;     /* as NCCL: nobody notices, and nobody ends */
@@ -450,6 +450,22 @@ compare_gpus(struct meeting *meeting)
         }
 }
 
+/* What NCCL writes when all have joined: what it found, and the rings that it made of that. */
+static void
+dump(const char *variable, const struct meeting *meeting, bool is_graph)
+{
+    const char *path = getenv(variable);
+    FILE       *file = path != NULL ? fopen(path, "w") : NULL;
+    if (file == NULL)
+        return;
+    fprintf(file, is_graph ? "<graphs version=\"1\">\n  <graph id=\"0\" pattern=\"4\" nchannels=\"1\">\n    <channel>\n"
+                           : "<system version=\"1\">\n");
+    for (int i = 0; i < meeting->ranks; i++)
+        fprintf(file, is_graph ? "      <gpu dev=\"%d\"/>\n" : "  <cpu numaid=\"%d\"/>\n", meeting->member[i]->device);
+    fprintf(file, is_graph ? "    </channel>\n  </graph>\n</graphs>\n" : "</system>\n");
+    fclose(file);
+}
+
 static int
 join(nccl_handle *out, int ranks, struct nccl_id id, int rank, struct nccl_config *config)
 {
@@ -468,8 +484,11 @@ join(nccl_handle *out, int ranks, struct nccl_id id, int rank, struct nccl_confi
     struct meeting *meeting = comm->meeting = meeting_of(&id, ranks);
     meeting->member[rank]   = comm;
     fake.living++;
-    if (++meeting->joined == ranks)
+    if (++meeting->joined == ranks) {
         compare_gpus(meeting);
+        dump("NCCL_TOPO_DUMP_FILE", meeting, false);
+        dump("NCCL_GRAPH_DUMP_FILE", meeting, true);
+    }
     pthread_mutex_unlock(&fake.mutex);
     *out = comm;
     return RESULT_IN_PROGRESS;
@@ -567,6 +586,7 @@ const struct nccl_api *
 nccl_load(struct backend_why *why)
 {
     static const struct nccl_api api = {
+        "NCCL 2.28.9",
         version, unique_id, join, async_error, destroy, abort_comm, text, last_error, group_start, group_end,
             all_reduce,
         broadcast, reduce, all_gather, reduce_scatter, send_to, recv_from, premul, premul_free,

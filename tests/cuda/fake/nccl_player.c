@@ -3,7 +3,7 @@
  * with a message a step; and the kernel's own channel with the GPU's stamps.
  *
  * Interface: fake_profiler_open, fake_profiler_ring, fake_profiler_close. */
-#include "fake/nccl.h"
+#include "nccl.h"
 
 #include <string.h>
 #include <unistd.h>

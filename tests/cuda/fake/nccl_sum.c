@@ -1,5 +1,5 @@
 /* Interface: fake_sum, fake_sum_size, fake_sum_read. */
-#include "fake/nccl_sum.h"
+#include "nccl_sum.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,9 +1,10 @@
-/* What collectives do to elements, one by one. Float32 is calculated in float32, other fractions in double and rounded to
- * their type; integers wrap; of truth values a sum is "or", a product "and". Minimum and maximum keep `into` where neither
- * is less.
+/* What collectives do to elements, one by one. Float32 is calculated in float32, other fractions in double and
+ * rounded to their type; integers wrap; of truth values a sum is "or", a product "and". Minimum and maximum keep
+ * `into` where neither is less.
  *
- * Interface: reference_elements. */
+ * Interface: reference_elements, reference_all_reduce. */
 #include "reference.h"
+#include <string.h>
 #include "c10d/group.h"
 
 static double
@@ -55,7 +56,8 @@ reduce_one(const struct elements_job *job, char *into, const char *from)
     if (job->dtype == DTYPE_F32)
         *(float *)(void *)into = single_of(op, *(const float *)(void *)into, *(const float *)(const void *)from);
     else if (dtype_is_float(job->dtype))
-        dtype_put_fraction(job->dtype, into, fraction_of(op, dtype_fraction(job->dtype, into), dtype_fraction(job->dtype, from)));
+        dtype_put_fraction(job->dtype, into, fraction_of(op, dtype_fraction(job->dtype, into),
+                                                         dtype_fraction(job->dtype, from)));
     else
         dtype_put_whole(job->dtype, into, whole_of(job->dtype == DTYPE_BOOL ? of_truth(op) : op,
                                                    dtype_whole(job->dtype, into), dtype_whole(job->dtype, from)));
@@ -76,7 +78,8 @@ multiply_one(const struct elements_job *job, char *into)
     if (dtype_is_float(job->dtype))
         dtype_put_fraction(job->dtype, into, dtype_fraction(job->dtype, into) * job->factor);
     else
-        dtype_put_whole(job->dtype, into, (int64_t)((uint64_t)dtype_whole(job->dtype, into) * (uint64_t)(int64_t)job->factor));
+        dtype_put_whole(job->dtype, into,
+                        (int64_t)((uint64_t)dtype_whole(job->dtype, into) * (uint64_t)(int64_t)job->factor));
 }
 
 void
@@ -91,4 +94,38 @@ reference_elements(const struct elements_job *job)
         case ELEMENTS_MULTIPLY: multiply_one(job, into); break;
         }
     }
+}
+
+/* The sum passes through a place of its own, from the first to the last. */
+static void
+all_reduce_one(const struct all_reduce_job *job, size_t at)
+{
+    _Alignas(8) char    sum[8], part[8];
+    const size_t        element = dtype_size(job->dtype);
+    struct elements_job step    = { .op = job->op, .dtype = job->dtype, .from = sum, .bytes = element, .ranks = job->ranks,
+                                    .factor = job->factor };
+    for (int r = 0; r < job->ranks; r++) {
+        memcpy(part, (const char *)job->data[r] + at, element);
+        step.into = part;
+        step.work = ELEMENTS_MULTIPLY;
+        if (job->work == ELEMENTS_MULTIPLY)
+            reference_elements(&step);
+        step.work = ELEMENTS_REDUCE;
+        if (r > 0)
+            reference_elements(&step);
+        memcpy(sum, part, element);
+    }
+    step.into = sum;
+    step.work = ELEMENTS_AVERAGE;
+    if (job->work == ELEMENTS_AVERAGE)
+        reference_elements(&step);
+    for (int r = 0; r < job->ranks; r++)
+        memcpy((char *)job->data[r] + at, sum, element);
+}
+
+void
+reference_all_reduce(const struct all_reduce_job *job)
+{
+    for (size_t at = 0; at + dtype_size(job->dtype) <= job->bytes; at += dtype_size(job->dtype))
+        all_reduce_one(job, at);
 }

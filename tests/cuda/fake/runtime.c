@@ -9,8 +9,8 @@
 
 enum { FAKE_DRIVER = 13000, OLD_DRIVER = 11000, LEAST_PRIORITY = 0, MOST_PRIORITY = -5 };
 
-struct fake_settings   fake = { .devices = 1, .processors = 4, .memory = (size_t)1024 << 20, .check = true, .peer = true,
-                                .driver = FAKE_DRIVER };
+struct fake_settings   fake = { .devices = 1, .processors = 4, .memory = (size_t)1024 << 20, .check = true,
+                                .peer = true, .guard = true, .driver = FAKE_DRIVER };
 static struct { pthread_mutex_t lock; pthread_once_t once; cudaError_t broken; }
     state = { .lock = PTHREAD_MUTEX_INITIALIZER, .once = PTHREAD_ONCE_INIT };
 
@@ -94,6 +94,18 @@ set_switch(const char *value, bool *out)
 }
 
 static bool
+set_mode(const char *value)
+{
+    if (strcmp(value, "exclusive") == 0)
+        fake.mode = cudaComputeModeExclusiveProcess;
+    else if (strcmp(value, "prohibited") == 0)
+        fake.mode = cudaComputeModeProhibited;
+    else
+        return strcmp(value, "shared") == 0;
+    return true;
+}
+
+static bool
 set_word(const char *word)
 {
     const char *value;
@@ -102,8 +114,12 @@ set_word(const char *word)
         return set_order(value);
     if (is_word(word, "fail", &value))
         return set_fail(value);
+    if (is_word(word, "mode", &value))
+        return set_mode(value);
     if (is_word(word, "check", &value))
         return set_switch(value, &fake.check);
+    if (is_word(word, "guard", &value))
+        return set_switch(value, &fake.guard);
     if (is_word(word, "peer", &value))
         return set_switch(value, &fake.peer);
     if (is_word(word, "devices", &value) && is_number(value, &number) && number <= FAKE_DEVICES)
@@ -128,7 +144,8 @@ settle(void)
     for (char *word; (word = strsep(&rest, ",")) != NULL;) {
         if (word[0] == '\0' || set_word(word))
             continue;
-        fprintf(stderr, "fake CUDA: RINGSIDE_FAKE_CUDA has '%s', which is none of its words (tests/cuda/fake/fake.h)\n", word);
+        fprintf(stderr, "fake CUDA: RINGSIDE_FAKE_CUDA has '%s', which is none of its words (tests/cuda/fake/fake.h)\n",
+                word);
         exit(2);
     }
 }
@@ -215,24 +232,28 @@ static const struct { cudaError_t error; const char *name, *text; } errors[] = {
     { cudaErrorInvalidValue, "cudaErrorInvalidValue", "invalid argument" },
     { cudaErrorMemoryAllocation, "cudaErrorMemoryAllocation", "out of memory" },
     { cudaErrorInvalidConfiguration, "cudaErrorInvalidConfiguration", "invalid configuration argument" },
-    { cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver", "CUDA driver version is insufficient for CUDA runtime version" },
+    { cudaErrorInsufficientDriver, "cudaErrorInsufficientDriver", "CUDA driver version is insufficient for CUDA "
+                                                                  "runtime version" },
     { cudaErrorDevicesUnavailable, "cudaErrorDevicesUnavailable", "CUDA-capable device(s) is/are busy or unavailable" },
     { cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "invalid device function" },
     { cudaErrorNoDevice, "cudaErrorNoDevice", "no CUDA-capable device is detected" },
     { cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "invalid device ordinal" },
-    { cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice", "no kernel image is available for execution on the device" },
+    { cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice", "no kernel image is available for execution "
+                                                                          "on the device" },
     { cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "invalid resource handle" },
     { cudaErrorNotReady, "cudaErrorNotReady", "device not ready" },
     { cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an illegal memory access was encountered" },
     { cudaErrorLaunchOutOfResources, "cudaErrorLaunchOutOfResources", "too many resources requested for launch" },
     { cudaErrorLaunchTimeout, "cudaErrorLaunchTimeout", "the launch timed out and was terminated" },
     { cudaErrorPeerAccessAlreadyEnabled, "cudaErrorPeerAccessAlreadyEnabled", "peer access is already enabled" },
-    { cudaErrorPeerAccessUnsupported, "cudaErrorPeerAccessUnsupported", "peer access is not supported between these two devices" },
+    { cudaErrorPeerAccessUnsupported, "cudaErrorPeerAccessUnsupported", "peer access is not supported between these "
+                                                                        "two devices" },
     { cudaErrorAssert, "cudaErrorAssert", "device-side assert triggered" },
     { cudaErrorLaunchFailure, "cudaErrorLaunchFailure", "unspecified launch failure" },
     { cudaErrorNotPermitted, "cudaErrorNotPermitted", "operation not permitted" },
     { cudaErrorSystemNotReady, "cudaErrorSystemNotReady", "system not yet initialized" },
-    { cudaErrorSystemDriverMismatch, "cudaErrorSystemDriverMismatch", "system has unsupported display driver / cuda driver combination" },
+    { cudaErrorSystemDriverMismatch, "cudaErrorSystemDriverMismatch", "system has unsupported display driver / cuda "
+                                                                      "driver combination" },
     { cudaErrorUnknown, "cudaErrorUnknown", "unknown error" },
 };
 
@@ -320,7 +341,7 @@ attribute_of(enum cudaDeviceAttr attribute)
     case cudaDevAttrMultiProcessorCount: return fake.processors;
     case cudaDevAttrComputeCapabilityMajor: return fake.wrong_architecture ? 6 : 9;
     case cudaDevAttrComputeCapabilityMinor: return fake.wrong_architecture ? 1 : 0;
-    case cudaDevAttrComputeMode: return cudaComputeModeDefault;
+    case cudaDevAttrComputeMode: return fake.mode;
     case cudaDevAttrUnifiedAddressing:
     case cudaDevAttrConcurrentKernels: return 1;
     case cudaDevAttrMaxThreadsPerBlock: return 1024;

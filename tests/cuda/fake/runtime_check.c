@@ -1,10 +1,10 @@
-/* Beside each kernel the CPU's own function: the same parameters, the same memory before, the same bytes after. So whatever
- * runs on the fake proves the kernels that it uses. See fake.h.
+/* Beside each kernel the CPU's own function: the same parameters, the same memory before, the same bytes after. So
+ * whatever runs on the fake proves the kernels that it uses. See fake.h.
  *
- * All pieces of memory that the parameters name are kept; the CPU's function runs, what it made of them is kept and undone;
- * then the rows of the kernel run, one launch after the other, and after the last all is compared: also operands, which
- * neither should have touched. Not compared: workspaces, and what lies behind a fault that both have raised.
- * Products that cuBLAS does never come here; the steps of an LSTM have no function that would run without an engine. */
+ * All pieces of memory that the parameters name are kept; the CPU's function runs, what it made of them is kept and
+ * undone; then the rows of the kernel run, one launch after the other, and after the last all is compared: also
+ * operands, which neither should have touched. Not compared: workspaces, and what lies behind a fault that both have
+ * raised. Products that cuBLAS does never come here. */
 #include "fake.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include "reference.h"
+#include "tensor/cpu/lstm.h"
 #include "tolerance.h"
 
 static const size_t WORKSPACE = (size_t)8 << 30;     /* of addresses; only what is touched takes memory */
@@ -20,7 +21,7 @@ struct kept { struct fake_range range; char *before, *after; };
 struct fake_check {
     const struct gpu_kernel *last;                /* row that has run; the next one belongs to the same launch */
     void                    *params;              /* as launched */
-    union { struct cpu_call call; char other[sizeof(struct cpu_call)]; } run;    /* with a fault of our own */
+    struct cpu_call          run;                 /* an op's params with a fault of our own */
     struct kernel_fault      gpu_fault, cpu_fault;
     int                      count;
     struct kept              kept[FAKE_RANGES];
@@ -32,12 +33,6 @@ static bool
 is_op(const struct gpu_kernel *row)
 {
     return (int)row->kernel < (int)KERNEL_OPS;
-}
-
-static bool
-is_compared(const struct gpu_kernel *row)
-{
-    return fake.check && (is_op(row) || (int)row->kernel == (int)KERNEL_update || (int)row->kernel == (int)KERNEL_reduce);
 }
 
 static void *
@@ -54,11 +49,7 @@ copy_of(const void *bytes, size_t count)
 static void
 run_op(const struct gpu_kernel *row, struct fake_check *check)
 {
-    struct cpu_call call = check->run.call;
-    if (workspace == NULL)
-        workspace = mmap(NULL, WORKSPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (workspace == MAP_FAILED)
-        abort();
+    struct cpu_call call = check->run;
     for (int i = 0; i < call.inputs; i++)
         if (call.in[i].data == NULL)
             call.in[i].data = &call.constant[i];
@@ -70,14 +61,39 @@ run_op(const struct gpu_kernel *row, struct fake_check *check)
 }
 
 static void
+run_lstm_forward(const struct lstm_forward *params)
+{
+    struct lstm_forward job = *params;
+    job.s.room = workspace;
+    job.s.blas = NULL;
+    cpu_lstm_forward(&job);
+}
+
+static void
+run_lstm_backward(const struct lstm_backward *params)
+{
+    struct lstm_backward job = *params;
+    job.s.room = workspace;
+    job.s.blas = NULL;
+    cpu_lstm_backward(&job);
+}
+
+static void
 run_reference(const struct gpu_kernel *row, struct fake_check *check)
 {
-    if (is_op(row))
-        run_op(row, check);
-    else if ((int)row->kernel == (int)KERNEL_update)
-        cpu_update(check->params);
-    else
-        reference_elements(check->params);
+    if (workspace == NULL)
+        workspace = mmap(NULL, WORKSPACE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (workspace == MAP_FAILED)
+        abort();
+    switch ((int)row->kernel) {
+    case KERNEL_update:        cpu_update(check->params); break;
+    case KERNEL_reduce:        reference_elements(check->params); break;
+    case KERNEL_lstm_forward:  run_lstm_forward(check->params); break;
+    case KERNEL_lstm_backward: run_lstm_backward(check->params); break;
+    case KERNEL_draw:          cpu_draw(check->params); break;
+    case KERNEL_all_reduce:    reference_all_reduce(check->params); break;
+    default:                   run_op(row, check); break;
+    }
 }
 
 /* ---- before the first row ---- */
@@ -101,10 +117,10 @@ begin(struct CUstream_st *stream, const struct op *op)
     stream->check = check;
     check->params = copy_of(op->params, op->row->params);
     if (is_op(op->row)) {
-        check->run.call = *(const struct cpu_call *)op->params;
-        if (check->run.call.fault != NULL) {
-            check->gpu_fault.zeros = check->cpu_fault.zeros = check->run.call.fault->zeros;
-            check->run.call.fault  = &check->gpu_fault;
+        check->run = *(const struct cpu_call *)op->params;
+        if (check->run.fault != NULL) {
+            check->gpu_fault.zeros = check->cpu_fault.zeros = check->run.fault->zeros;
+            check->run.fault       = &check->gpu_fault;
         }
     }
     keep_ranges(check, op->row->kernel);
@@ -128,11 +144,11 @@ fake_check_begin(struct CUstream_st *stream, const struct op *op)
 {
     if (!goes_on(stream->check, op))
         fake_check_end(stream);
-    if (!is_compared(op->row))
+    if (!fake.check)
         return op->params;
     if (stream->check == NULL)
         begin(stream, op);
-    return is_op(op->row) ? (const void *)&stream->check->run.call : op->params;
+    return is_op(op->row) ? (const void *)&stream->check->run : op->params;
 }
 
 /* ---- after the last ---- */
@@ -174,8 +190,9 @@ report(const struct fake_check *check, const struct kept *kept, size_t i)
     memcpy(&gpu_bits, gpu, element);
     memcpy(&cpu_bits, cpu, element);
     fprintf(stderr, "fake CUDA: the kernel %s and the CPU's %s differ at element %zu of %s's memory: %s, the GPU's "
-            "%.9g (%#" PRIx64 "), the CPU's %.9g (%#" PRIx64 ");%s\n", check->last->symbol, kernel_name(check->last->kernel), i,
-            kept->range.what, dtype_name(kept->range.dtype), dtype_fraction(kept->range.dtype, gpu), gpu_bits,
+            "%.9g (%#" PRIx64 "), the CPU's %.9g (%#" PRIx64 ");%s\n", check->last->symbol,
+            kernel_name(check->last->kernel), i, kept->range.what, dtype_name(kept->range.dtype),
+            dtype_fraction(kept->range.dtype, gpu), gpu_bits,
             dtype_fraction(kept->range.dtype, cpu), cpu_bits, call);
     fake_break(cudaErrorAssert);
 }
@@ -185,7 +202,7 @@ static bool
 compare(const struct fake_check *check, const struct kept *kept)
 {
     size_t element = dtype_size(kept->range.dtype), count = kept->range.bytes / element;
-    if (memcmp(kept->range.at, kept->after, kept->range.bytes) == 0)
+    if (kept->range.is_undefined || memcmp(kept->range.at, kept->after, kept->range.bytes) == 0)
         return true;
     int64_t allowed = kernel_tolerance(check->last->kernel);
     for (size_t i = 0; i < count; i++) {
@@ -203,8 +220,9 @@ compare_faults(const struct fake_check *check)
 {
     if ((check->gpu_fault.raised != 0) == (check->cpu_fault.raised != 0))
         return;
-    fprintf(stderr, "fake CUDA: the kernel %s %s an index that it cannot use, and the CPU's %s %s\n", check->last->symbol,
-            check->gpu_fault.raised ? "tells of" : "does not tell of", kernel_name(check->last->kernel),
+    fprintf(stderr, "fake CUDA: the kernel %s %s an index that it cannot use, and the CPU's %s %s\n",
+            check->last->symbol, check->gpu_fault.raised ? "tells of" : "does not tell of",
+            kernel_name(check->last->kernel),
             check->gpu_fault.raised ? "does not" : "does");
     fake_break(cudaErrorAssert);
 }
@@ -236,14 +254,12 @@ fake_check_end(struct CUstream_st *stream)
     if (check == NULL)
         return;
     stream->check = NULL;
-    fake_open();
     if (check->last != NULL && fake_broken() == cudaSuccess) {
         compare_faults(check);
         for (int i = 0; i < check->count && same && !check->gpu_fault.raised; i++)
             same = compare(check, &check->kept[i]);
         pass_on_fault(check);
     }
-    fake_close();
     drop(check);
 }
 

@@ -1,10 +1,15 @@
-/* Memory of the fake's GPUs: for each a range of addresses that is closed to everybody but while an operation runs; and
- * the host's pinned memory. See fake.h. Only under the lock. */
+/* Memory of the fake's GPUs, and the host's pinned memory. See fake.h. Only under the lock.
+ *
+ * Each GPU's memory lies at two places: at the addresses that callers are given nobody can touch it; what is queued
+ * reaches it at others, which callers never see. So no operation has to open and close anything, and a host's thread
+ * that reads faults whatever others do. Only the work of other libraries' stand-ins runs at the callers' addresses,
+ * open meanwhile. */
 #include "fake.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { ALIGNED = 512, FILL = 0xff };
 
@@ -12,11 +17,10 @@ enum { ALIGNED = 512, FILL = 0xff };
 struct piece { char *at; size_t bytes; };
 struct pieces { struct piece *piece; size_t count, room; };
 
-struct region { char *base; size_t touched, used; struct pieces given; };   /* touched: bytes that ever were given out */
+struct region { char *base, *reach; size_t used; struct pieces given; };
 
 static struct region regions[FAKE_DEVICES];
 static struct pieces pinned;
-static int           openers;
 
 /* ---- pieces ---- */
 
@@ -91,26 +95,40 @@ fake_place(const void *memory, size_t bytes)
     return piece_around(&pinned, memory, bytes) != NULL ? PLACE_PINNED : PLACE_PAGEABLE;
 }
 
+void *
+fake_reach(const void *memory)
+{
+    int device = region_of(memory);
+    if (device < 0)
+        return (void *)(uintptr_t)memory;
+    return regions[device].reach + ((const char *)memory - regions[device].base);
+}
+
 static void
 protect(int access)
 {
     for (int device = 0; device < fake.devices; device++)
-        if (regions[device].touched > 0 && mprotect(regions[device].base, regions[device].touched, access) != 0)
+        if (regions[device].base != NULL && mprotect(regions[device].base, fake.memory, access) != 0)
             abort();
 }
 
 void
 fake_open(void)
 {
-    if (openers++ == 0)
-        protect(PROT_READ | PROT_WRITE);
+    protect(PROT_READ | PROT_WRITE);
 }
 
+/* Pages are forgotten, which keeps what is in them: opening and closing take as long as what was touched between. Not with
+ * guard=off: closing takes long where several threads run. */
 void
 fake_close(void)
 {
-    if (--openers == 0)
-        protect(PROT_NONE);
+    if (!fake.guard)
+        return;
+    for (int device = 0; device < fake.devices; device++)
+        if (regions[device].base != NULL)
+            (void)madvise(regions[device].base, fake.memory, MADV_DONTNEED);
+    protect(PROT_NONE);
 }
 
 /* ---- devices ---- */
@@ -141,22 +159,19 @@ region_begin(struct region *region)
 {
     if (region->base != NULL)
         return true;
-    void *base = mmap(NULL, fake.memory, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (base == MAP_FAILED)
+    int file = memfd_create("fake GPU", MFD_CLOEXEC);
+    if (file < 0)
         return false;
-    region->base = base;
+    bool  sized = ftruncate(file, (off_t)fake.memory) == 0;
+    void *base  = sized ? mmap(NULL, fake.memory, PROT_NONE, MAP_SHARED | MAP_NORESERVE, file, 0) : MAP_FAILED;
+    void *reach = sized ? mmap(NULL, fake.memory, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, file, 0)
+                        : MAP_FAILED;
+    close(file);
+    if (base == MAP_FAILED || reach == MAP_FAILED)
+        return false;
+    region->base  = base;
+    region->reach = reach;
     return true;
-}
-
-static void
-fill(struct region *region, char *at, size_t bytes)
-{
-    size_t end = (size_t)(at - region->base) + bytes;
-    if (end > region->touched)
-        region->touched = (end + 4095) / 4096 * 4096;
-    fake_open();
-    memset(at, FILL, bytes);
-    fake_close();
 }
 
 static cudaError_t
@@ -174,7 +189,7 @@ give(void **memory, size_t bytes)
         return cudaErrorMemoryAllocation;
     piece_add(&region->given, at, bytes);
     region->used += rounded(bytes);
-    fill(region, at, rounded(bytes));
+    memset(fake_reach(at), FILL, rounded(bytes));
     *memory = at;
     return cudaSuccess;
 }
@@ -200,7 +215,7 @@ take_back(void *memory)
     if (error != cudaSuccess)
         return error;
     piece = piece_around(&regions[device].given, memory, 0);
-    fill(&regions[device], piece->at, rounded(piece->bytes));
+    memset(fake_reach(piece->at), FILL, rounded(piece->bytes));
     regions[device].used -= rounded(piece->bytes);
     piece_remove(&regions[device].given, piece);
     if (is_used)

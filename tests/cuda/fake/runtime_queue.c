@@ -1,11 +1,13 @@
 /* The fake's streams and events, and when what is queued runs. See fake.h.
  *
- * Work runs on the thread that calls. `lazy`: only what somebody waits for, or has asked for often enough that the asking
- * has to end some day. `eager`: at once. `seed:N`: before each call a drawn number of operations of drawn streams. */
+ * Work runs on the thread that calls. `lazy`: only what somebody waits for, or has asked for often enough that the
+ * asking has to end some day. `eager`: at once. `seed:N`: before each call a drawn number of operations of drawn
+ * streams. */
 #include "fake.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ASKED_ENOUGH = 3, DRAWN_MOST = 4 };
 
@@ -17,9 +19,6 @@ static struct {
 } queues = { .host_function_over = PTHREAD_COND_INITIALIZER };
 
 static _Thread_local bool in_host_function;
-
-/* What the real one's clocks might say between operations: they only have to differ, and to rise. */
-enum { MARK_NS = 500, KERNEL_NS = 5000, COPY_NS = 2000, BYTES_A_NS = 16 };
 
 /* ---- operations ---- */
 
@@ -40,16 +39,15 @@ op_drop(struct op *op)
     free(op);
 }
 
+/* The GPU's clock: the host's, so that work lies behind its launch and before who has waited for it. It rises. */
 static uint64_t
-op_time(const struct op *op)
+tick(void)
 {
-    switch (op->kind) {
-    case OP_WORK:
-    case OP_KERNEL: return KERNEL_NS;
-    case OP_COPY:
-    case OP_SET:    return COPY_NS + op->bytes / BYTES_A_NS;
-    default:        return MARK_NS;
-    }
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    uint64_t ns  = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+    queues.clock = ns > queues.clock ? ns : queues.clock + 1;
+    return queues.clock;
 }
 
 struct op *
@@ -95,8 +93,7 @@ run_first(struct CUstream_st *stream)
         run_host_function(stream, op);
     else
         fake_run(stream, op);
-    queues.clock += op_time(op);
-    op->when    = queues.clock;
+    op->when    = tick();
     op->is_done = true;
     stream->head = op->next;
     if (stream->head == NULL)
@@ -225,7 +222,7 @@ fake_is_used(const void *memory, size_t bytes, const char **by)
 {
     for (struct CUstream_st *stream = queues.first; stream != NULL; stream = stream->next)
         for (const struct op *op = stream->head; op != NULL; op = op->next)
-            if (fake_op_uses(op, memory, bytes, by))
+            if (fake_op_uses(op, fake_reach(memory), bytes, by))
                 return true;
     return false;
 }
@@ -428,7 +425,8 @@ static cudaError_t
 wait_event(cudaStream_t stream, cudaEvent_t event)
 {
     if (event->mark == NULL)
-        return fake_misuse(cudaErrorInvalidValue, "a stream waits for an event that was never recorded, which is no wait");
+        return fake_misuse(cudaErrorInvalidValue, "a stream waits for an event that was never recorded, which is no "
+                                                  "wait");
     if (event->mark->is_done)
         return cudaSuccess;
     struct op *op     = fake_queue(stream, OP_WAIT);
@@ -473,7 +471,8 @@ static cudaError_t
 elapsed(float *ms, cudaEvent_t begin, cudaEvent_t end)
 {
     if (!begin->takes_time || !end->takes_time || begin->mark == NULL || end->mark == NULL)
-        return fake_misuse(cudaErrorInvalidResourceHandle, "the time between events that take none, or were never recorded");
+        return fake_misuse(cudaErrorInvalidResourceHandle, "the time between events that take none, or were never "
+                                                           "recorded");
     if (!begin->mark->is_done || !end->mark->is_done)
         return cudaErrorNotReady;
     *ms = (float)((double)end->mark->when - (double)begin->mark->when) * 1e-6f;

@@ -21,6 +21,14 @@ run_illegal(const struct op *op)
 }
 
 static void
+run_work(const struct op *op)
+{
+    fake_open();
+    op->function(op->context);
+    fake_close();
+}
+
+static void
 run_kernel(struct CUstream_st *stream, const struct op *op)
 {
     char why[400] = "";
@@ -42,17 +50,15 @@ fake_run(struct CUstream_st *stream, struct op *op)
 {
     if (op->kind != OP_KERNEL)
         fake_check_end(stream);
-    fake_open();
     switch (op->kind) {
     case OP_COPY:   memmove(op->to, op->from, op->bytes); break;
     case OP_SET:    memset(op->to, op->value, op->bytes); break;
     case OP_KERNEL: run_kernel(stream, op); break;
-    case OP_WORK:   op->function(op->context); break;
+    case OP_WORK:   run_work(op); break;
     case OP_WAIT:
     case OP_MARK:
     case OP_HOST:   break;
     }
-    fake_close();
 }
 
 static bool
@@ -88,9 +94,11 @@ side_wrong(const char *side, const void *memory, size_t bytes, int device)
 {
     int place = fake_place(memory, bytes);
     if (place == PLACE_NOWHERE)
-        return fake_misuse(cudaErrorInvalidValue, "%zu bytes at %p %s lie in no one piece of a GPU's memory", bytes, memory, side);
+        return fake_misuse(cudaErrorInvalidValue, "%zu bytes at %p %s lie in no one piece of a GPU's memory", bytes,
+                           memory, side);
     if (device < 0 && place >= 0)
-        return fake_misuse(cudaErrorInvalidValue, "%p %s is said to be the host's and is GPU %d's", memory, side, place);
+        return fake_misuse(cudaErrorInvalidValue, "%p %s is said to be the host's and is GPU %d's", memory, side,
+                           place);
     if (device >= 0 && place != device)
         return fake_misuse(cudaErrorInvalidValue, "%p %s is said to be GPU %d's and is %s", memory, side, device,
                            place >= 0 ? "another one's" : "the host's");
@@ -101,10 +109,11 @@ side_wrong(const char *side, const void *memory, size_t bytes, int device)
 static cudaError_t
 copy_queue(const struct op *copy, cudaStream_t stream)
 {
-    bool       waits = fake_place(copy->to, copy->bytes) == PLACE_PAGEABLE || fake_place(copy->from, copy->bytes) == PLACE_PAGEABLE;
+    bool       waits = fake_place(copy->to, copy->bytes) == PLACE_PAGEABLE ||
+                       fake_place(copy->from, copy->bytes) == PLACE_PAGEABLE;
     struct op *op    = fake_queue(stream, OP_COPY);
-    op->to           = copy->to;
-    op->from         = copy->from;
+    op->to           = fake_reach(copy->to);
+    op->from         = fake_reach(copy->from);
     op->bytes        = copy->bytes;
     if (waits)
         return fake_run_until(stream, NULL);
@@ -141,7 +150,8 @@ cudaError_t
 cudaMemcpyPeerAsync(void *to, int to_device, const void *from, int from_device, size_t bytes, cudaStream_t stream)
 {
     cudaError_t error = fake_enter("cudaMemcpyPeerAsync");
-    if (error == cudaSuccess && (to_device < 0 || to_device >= fake.devices || from_device < 0 || from_device >= fake.devices))
+    if (error == cudaSuccess && (to_device < 0 || to_device >= fake.devices || from_device < 0 ||
+                                 from_device >= fake.devices))
         error = fake_misuse(cudaErrorInvalidDevice, "there is no GPU %d or %d", to_device, from_device);
     struct op op = { .to = to, .from = from, .bytes = bytes };
     return fake_leave(error != cudaSuccess ? error : copy(&op, to_device, from_device, stream));
@@ -157,7 +167,7 @@ cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
         error = side_wrong("that is set", to, bytes, fake_current());
     if (error == cudaSuccess && bytes > 0) {
         struct op *op = fake_queue(stream, OP_SET);
-        op->to        = to;
+        op->to        = fake_reach(to);
         op->value     = value;
         op->bytes     = bytes;
         fake_queued(stream);
@@ -233,7 +243,8 @@ memory_wrong(const struct gpu_kernel *row, const void *params, int device)
         if (place == device || place == PLACE_PINNED)
             continue;
         const char *whose = place >= 0 ? "another GPU's" : place == PLACE_PAGEABLE ? "the host's" : "nobody's";
-        return fake_misuse(cudaErrorIllegalAddress, "%s on GPU %d is to touch %zu bytes of %s memory: %s at %p", row->symbol,
+        return fake_misuse(cudaErrorIllegalAddress, "%s on GPU %d is to touch %zu bytes of %s memory: %s at %p",
+                           row->symbol,
                            device, ranges[i].bytes, whose, ranges[i].what, (void *)ranges[i].at);
     }
     return cudaSuccess;
@@ -256,6 +267,7 @@ launch(const struct gpu_kernel *row, dim3 grid, void **arguments, cudaStream_t s
     if (op->params == NULL)
         abort();
     memcpy(op->params, arguments[0], row->params);
+    fake_reach_params(row->kernel, op->params);
     fake_queued(stream);
     return cudaSuccess;
 }

@@ -4,7 +4,7 @@
 #include "tensor/cpu/activation_bodies.h"
 
 #define ACTIVATION(name, inputs, floats, doubles)                                                                  \
-    EACH(each_##name##_f32, float, floats)                                                                                \
+    EACH(each_##name##_f32, float, floats)                                                                         \
     EACH(each_##name##_f64, double, doubles)
 #include "tensor/cpu/activation.def"
 #undef ACTIVATION
@@ -12,7 +12,7 @@
 #define ACTIVATION(name, inputs, floats, doubles)                                                                  \
     KERNEL_OF(activate_##name, struct cpu_call)                                                                    \
     {                                                                                                              \
-        elementwise_fractions<each_##name##_f32, each_##name##_f64, inputs>(call);                                               \
+        elementwise_fractions<each_##name##_f32, each_##name##_f64, inputs>(call);                                 \
     }
 #include "tensor/cpu/activation.def"
 #undef ACTIVATION

@@ -1,7 +1,8 @@
-/* batch_norm with what it needs of the whole batch, and its gradients; the call's numbers are those of tensor/cpu/norm.c.
+/* batch_norm with what it needs of the whole batch, and its gradients; the call's numbers are those of
+ * tensor/cpu/norm.c.
  *
- * A block for each channel. A sample's row of it is summed in eight lanes in double, by eight threads (one, if the row is
- * short); the samples' sums are added in their order, as the CPU does.
+ * A block for each channel. A sample's row of it is summed in eight lanes in double, by eight threads (one, if the
+ * row is short); the samples' sums are added in their order, as the CPU does.
  *
  * In PyTorch: ATen/native/cuda/Normalization.cuh. */
 #include <math.h>

@@ -35,7 +35,8 @@ lstm(const struct cpu_call &call)
     }
 }
 
-/* in: gradient [2, rows, wide], gates, cell. The result: rows of the gates' gradients and, behind them, the old cell's. */
+/* in: gradient [2, rows, wide], gates, cell. The result: rows of the gates' gradients and, behind them, the old
+ * cell's. */
 template <typename Real> ON_DEVICE void
 lstm_back(const struct cpu_call &call)
 {

@@ -1,5 +1,6 @@
-/* A block's sum over all samples' rows of a channel, in the CPU's order (tensor/cpu/norm_type.def): a row in eight lanes in
- * double, then the rows in the order of the samples. Eight threads share a row; one has it alone if it is short.
+/* A block's sum over all samples' rows of a channel, in the CPU's order (tensor/cpu/norm_type.def): a row in eight
+ * lanes in double, then the rows in the order of the samples. Eight threads share a row; one has it alone if it is
+ * short.
  *
  * Interface: channel_fold, channel_sum; all threads of the block come to them. */
 #ifndef CUDA_KERNELS_CHANNEL_H

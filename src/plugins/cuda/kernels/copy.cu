@@ -1,6 +1,6 @@
-/* Copies of views: elements of any type into those of any other, lying anyhow. In one piece they go sixteen bytes at a time;
- * turned matrices go by tiles, so that both sides are read and written in rows; the rest goes element by element. In
- * PyTorch: ATen/native/cuda/Copy.cu. */
+/* Copies of views: elements of any type into those of any other, lying anyhow. In one piece they go sixteen bytes at a
+ * time; turned matrices go by tiles, so that both sides are read and written in rows; the rest goes element by
+ * element. In PyTorch: ATen/native/cuda/Copy.cu. */
 #include "plugins/cuda/kernels/elementwise.h"
 
 /* ---- elements of one type: their bits ---- */

@@ -1,5 +1,5 @@
-/* One element of a view as what is calculated in (float, double, int64_t), and back: tensor/cpu/convert.h's loops for one
- * element, from the same rows.
+/* One element of a view as what is calculated in (float, double, int64_t), and back: tensor/cpu/convert.h's loops for
+ * one element, from the same rows.
  *
  * Interface: load, store, rounded_to. */
 #ifndef CUDA_KERNELS_ELEMENT_H
@@ -75,9 +75,21 @@ store_widest(void *data, enum dtype dtype, int64_t index, T value)
     default:         store_to<DTYPE_I8, T>(data, index, value); break;
     }
 }
-ON_DEVICE void store_wide(void *data, enum dtype dtype, int64_t i, float x) { store_widest<double>(data, dtype, i, x); }
-ON_DEVICE void store_wide(void *data, enum dtype dtype, int64_t i, double x) { store_widest<double>(data, dtype, i, x); }
-ON_DEVICE void store_wide(void *data, enum dtype dtype, int64_t i, int64_t x) { store_widest<int64_t>(data, dtype, i, x); }
+ON_DEVICE void
+store_wide(void *data, enum dtype dtype, int64_t index, float value)
+{
+    store_widest<double>(data, dtype, index, value);
+}
+ON_DEVICE void
+store_wide(void *data, enum dtype dtype, int64_t index, double value)
+{
+    store_widest<double>(data, dtype, index, value);
+}
+ON_DEVICE void
+store_wide(void *data, enum dtype dtype, int64_t index, int64_t value)
+{
+    store_widest<int64_t>(data, dtype, index, value);
+}
 
 /* Number `index` of the elements at `data`. */
 template <typename T> ON_DEVICE T

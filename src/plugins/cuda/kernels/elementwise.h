@@ -1,5 +1,5 @@
-/* What elementwise kernels share: tensor/cpu/elementwise.c for a thread an element. A row of a .def file becomes a struct
- * with a function `of` (EACH); a kernel takes one for each type that is calculated in.
+/* What elementwise kernels share: tensor/cpu/elementwise.c for a thread an element. A row of a .def file becomes a
+ * struct with a function `of` (EACH); a kernel takes one for each type that is calculated in.
  *
  * Interface: EACH, elementwise. In PyTorch: ATen/native/cuda/Loops.cuh. */
 #ifndef CUDA_KERNELS_ELEMENTWISE_H

@@ -1,5 +1,6 @@
-/* Rows of a table by index, the table's gradient, sparse updates, and rows made no longer than a norm. Rows are added in
- * the order of their positions: the indices are sorted first (named.h), then a thread takes a column of a row that is named.
+/* Rows of a table by index, the table's gradient, sparse updates, and rows made no longer than a norm. Rows are
+ * added in the order of their positions: the indices are sorted first (named.h), then a thread takes a column of a
+ * row that is named.
  *
  * In PyTorch: ATen/native/cuda/Embedding.cu, EmbeddingBackwardKernel.cu. */
 #include "plugins/cuda/kernels/math.h"
@@ -55,7 +56,8 @@ KERNEL_OF(embedding, struct cpu_call)
     }
 }
 
-/* ---- the gradient; in: gradient, indices; start: the row that gets none; step 1: divided by how often it was named ---- */
+/* ---- the gradient; in: gradient, indices; start: the row that gets none; step 1: divided by how often it was named
+ * ---- */
 
 KERNEL_OF(embedding_clear, struct cpu_call)
 {

@@ -1,7 +1,8 @@
-/* Reductions that go element by element (tensor/cpu/fold.c): products, extremes and their places, all and any, variances;
- * running sums along one dimension; the extremes of a whole tensor (reduce.c). In double or int64_t, in row-major order of
- * what is folded. What does not depend on the order a block does together where there is much to fold; products and
- * variances are rounded at each element, so one thread goes through them. In PyTorch: ATen/native/cuda/ReduceOps.cpp. */
+/* Reductions that go element by element (tensor/cpu/fold.c): products, extremes and their places, all and any,
+ * variances; running sums along one dimension; the extremes of a whole tensor (reduce.c). In double or int64_t, in
+ * row-major order of what is folded. What does not depend on the order a block does together where there is much to
+ * fold; products and variances are rounded at each element, so one thread goes through them. In PyTorch:
+ * ATen/native/cuda/ReduceOps.cpp. */
 #include <math.h>
 #include "plugins/cuda/kernels/element.h"
 #include "plugins/cuda/kernels/joined.h"
@@ -90,7 +91,8 @@ variances(const struct cpu_call &call, const struct apart *apart, bool root)
         double value = spread.count > 0 && freedom > 0      ? spread.squares / freedom
                        : spread.count > 0 && freedom != 0 ? (double)INFINITY
                                                             : (double)NAN;
-        store<double>(call.out.data, call.out.dtype, joined_place(&apart->kept, 0, output, 0), root ? sqrt(value) : value);
+        store<double>(call.out.data, call.out.dtype, joined_place(&apart->kept, 0, output, 0),
+                      root ? sqrt(value) : value);
     }
 }
 
@@ -337,7 +339,8 @@ run_along(const struct cpu_call &call, const struct joined *lines)
 {
     const bool    scalar = call.in[0].dims == 0;
     const int64_t length = scalar ? 1 : call.in[0].size[call.dim];
-    const int64_t from_step = scalar ? 0 : call.in[0].stride[call.dim], to_step = scalar ? 0 : call.out.stride[call.dim];
+    const int64_t from_step = scalar ? 0 : call.in[0].stride[call.dim];
+    const int64_t to_step = scalar ? 0 : call.out.stride[call.dim];
     ROLLED for (int64_t line = first_item(); line < lines->count; line += item_step()) {
         const int64_t to = joined_place(lines, 0, line, 0), from = joined_place(lines, 1, line, 0);
         total_type    total = product;

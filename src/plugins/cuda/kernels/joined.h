@@ -1,6 +1,7 @@
-/* The loop over views that share their sizes, as tensor/cpu/loop.h walks them: dimensions that lie in one piece for all of
- * them are joined, and the innermost is the run. Sums depend on it: a run is cut in chunks. Here places are worked out
- * from an element's number instead of one after the other. In C too: how many chunks there are, the host asks for room.
+/* The loop over views that share their sizes, as tensor/cpu/loop.h walks them: dimensions that lie in one piece for
+ * all of them are joined, and the innermost is the run. Sums depend on it: a run is cut in chunks. Here places are
+ * worked out from an element's number instead of one after the other. In C too: how many chunks there are, the host
+ * asks for room.
  *
  * Interface: joined_begin, joined_put from the last dimension to the first, joined_place; join_views, take_apart. */
 #ifndef CUDA_KERNELS_JOINED_H
@@ -132,7 +133,7 @@ take_lines(struct joined *lines, const struct cpu_view *in, const struct cpu_vie
             joined_put(lines, both, d);
 }
 
-/* A sum of so many chunks in one is spread over the whole device, in two steps; `pieces_room`: the bytes between them. */
+/* A sum of so many chunks in one is spread over the whole device, in two steps; `pieces_room`: the bytes between. */
 enum { PIECE = 64 /* chunks, a power of two */, SPREAD_CHUNKS = 2 * PIECE };
 
 BOTH size_t

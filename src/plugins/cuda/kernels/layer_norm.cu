@@ -1,6 +1,6 @@
-/* layer_norm and group_norm with their gradients: rows that are normalised by themselves, a team for each (team.h), sums in
- * eight lanes in double as in tensor/cpu/norm.c. The gradients of weight and bias take two passes: each row's mean and
- * scale, to the workspace, then the sums over the rows in their order.
+/* layer_norm and group_norm with their gradients: rows that are normalised by themselves, a team for each (team.h),
+ * sums in eight lanes in double as in tensor/cpu/norm.c. The gradients of weight and bias take two passes: each
+ * row's mean and scale, to the workspace, then the sums over the rows in their order.
  *
  * In PyTorch: ATen/native/cuda/layer_norm_kernel.cu, group_norm_kernel.cu. */
 #include "plugins/cuda/kernels/channel.h"
@@ -129,7 +129,8 @@ keep_moments(const struct cpu_call &call, const struct lines &lines)
 
 enum { COLUMNS = 32, TALL = 32 };
 
-/* COLUMNS columns of the rows from `from` on, TALL of them: what the weight's and the bias's gradients are summed from. */
+/* COLUMNS columns of the rows from `from` on, TALL of them: what the weight's and the bias's gradients are summed
+ * from. */
 template <typename T> struct Tile { T products[TALL][COLUMNS], plain[TALL][COLUMNS]; };
 
 template <typename T> ON_DEVICE void

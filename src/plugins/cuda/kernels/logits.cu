@@ -1,6 +1,6 @@
-/* Binary cross entropy of logits, of each element or reduced, and its gradient (tensor/cpu/bce.c). The CPU packs the operands
- * first, so its chunks are cut from all elements in row-major order; here they are loaded from where they lie. In PyTorch:
- * ATen/native/Loss.cpp, binary_cross_entropy_with_logits. */
+/* Binary cross entropy of logits, of each element or reduced, and its gradient (tensor/cpu/bce.c). The CPU packs the
+ * operands first, so its chunks are cut from all elements in row-major order; here they are loaded from where they
+ * lie. In PyTorch: ATen/native/Loss.cpp, binary_cross_entropy_with_logits. */
 #include "plugins/cuda/kernels/elementwise.h"
 #include "plugins/cuda/kernels/loss.h"
 #include "plugins/cuda/kernels/math.h"

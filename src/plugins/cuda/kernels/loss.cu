@@ -1,5 +1,5 @@
-/* Losses of each element by itself, and their sum or mean in one pass, in the CPU's order (tensor/cpu/loss.c, bce.c); the
- * gradients are elementwise. In PyTorch: ATen/native/cuda/Loss.cu. */
+/* Losses of each element by itself, and their sum or mean in one pass, in the CPU's order (tensor/cpu/loss.c, bce.c);
+ * the gradients are elementwise. In PyTorch: ATen/native/cuda/Loss.cu. */
 #include "plugins/cuda/kernels/elementwise.h"
 #include "plugins/cuda/kernels/loss.h"
 #include "plugins/cuda/kernels/math.h"

@@ -51,7 +51,8 @@ gather_losses(const struct cpu_call &call, int64_t chunks, double elements, stru
 ON_DEVICE void
 gather_any(const struct cpu_call &call, int64_t chunks, double elements, struct sum_room<double> *room)
 {
-    if (call.dim == LOSS_NONE || (chunks > 0 && !is_spread(call, chunks)) || block_index() > 0 || thread_index() >= WARP)
+    const bool gathers = call.dim != LOSS_NONE && (chunks == 0 || is_spread(call, chunks));
+    if (!gathers || block_index() > 0 || thread_index() >= WARP)
         return;   /* of none: over a grid of no elements the first kernel has no blocks */
     if (call.compute == DTYPE_F32)
         gather_losses<float>(call, chunks, elements, reinterpret_cast<struct sum_room<float> *>(room));

@@ -1,5 +1,5 @@
-/* The CPU's functions of double, compiled for kernels. The C library's functions of float, of which every library has its
- * own, are here the rounded ones of double: they differ from the CPU's by 2 units in the last place at most. */
+/* The CPU's functions of double, compiled for kernels. The C library's functions of float, of which every library has
+ * its own, are here the rounded ones of double: they differ from the CPU's by 2 units in the last place at most. */
 #ifndef CUDA_KERNELS_MATH_H
 #define CUDA_KERNELS_MATH_H
 #include "plugins/cuda/kernels/device.h"

@@ -1,4 +1,5 @@
-/* The indices of embedding's gradient, of sparse updates and of index_put and index_add in order; named.h says what for. */
+/* The indices of embedding's gradient, of sparse updates and of index_put and index_add in order; named.h says what
+ * for. */
 #include "plugins/cuda/kernels/named.h"
 
 ON_DEVICE void
@@ -25,11 +26,13 @@ KERNEL_OF(names_along, struct cpu_call)
 KERNEL_OF(names_merge, struct cpu_call)
 {
     struct order order = order_of_indices(call);
-    order_merge(order, 1, [&](int64_t, int64_t i, uint64_t key, uint32_t place) { order_keep(order, 1, i, key, place); });
+    order_merge(order, 1,
+                [&](int64_t, int64_t i, uint64_t key, uint32_t place) { order_keep(order, 1, i, key, place); });
 }
 
 KERNEL_OF(names_merge_again, struct cpu_call)
 {
     struct order order = order_of_indices(call);
-    order_merge(order, 2, [&](int64_t, int64_t i, uint64_t key, uint32_t place) { order_keep(order, 0, i, key, place); });
+    order_merge(order, 2,
+                [&](int64_t, int64_t i, uint64_t key, uint32_t place) { order_keep(order, 0, i, key, place); });
 }

@@ -1,5 +1,5 @@
-/* Rows that indices name, in order: what is done at one row is done in the order of the indices that name it. The indices
- * are sorted stably (order.h); then those of a row follow each other, and threads take a row's columns each.
+/* Rows that indices name, in order: what is done at one row is done in the order of the indices that name it. The
+ * indices are sorted stably (order.h); then those of a row follow each other, and threads take a row's columns each.
  *
  * Interface: named_row, order_of_indices for sorting; named_of, named_head, named_end behind it. */
 #ifndef CUDA_KERNELS_NAMED_H
@@ -44,8 +44,8 @@ named_end(const struct named &named, int64_t at)
     return end;
 }
 
-/* The row of dimension `dim` of the result that index number i names; negative indices count from the end where `wraps`.
- * One that does not exist is reported. */
+/* The row of dimension `dim` of the result that index number i names; negative indices count from the end where
+ * `wraps`. One that does not exist is reported. */
 ON_DEVICE uint64_t
 named_row(const struct cpu_call &call, int64_t limit, bool wraps, int64_t i)
 {

@@ -1,10 +1,10 @@
-/* Stable sorting of keys: rows of `length` keys each, at most ORDER_LIMIT long. First every chunk of a row is sorted in a
- * block's own memory (short rows share a block); then runs are merged, ORDER_WAYS at once: an element's place is its own in
- * its run and, of each other run, how many come before it. Of equal keys the first comes first. Three launches do it
- * whatever the length; those that find nothing to merge return.
+/* Stable sorting of keys: rows of `length` keys each, at most ORDER_LIMIT long. First every chunk of a row is sorted
+ * in a block's own memory (short rows share a block); then runs are merged, ORDER_WAYS at once: an element's place
+ * is its own in its run and, of each other run, how many come before it. Of equal keys the first comes first. Three
+ * launches do it whatever the length; those that find nothing to merge return.
  *
- * Interface: order_of_rows, order_chunks, order_merge; order_room.h for the workspace.
- * In PyTorch: ATen/native/cuda/Sort.cpp, and cub's radix sort behind it. */
+ * Interface: order_of_rows, order_chunks, order_merge; order_room.h for the workspace. In PyTorch:
+ * ATen/native/cuda/Sort.cpp, and cub's radix sort behind it. */
 #ifndef CUDA_KERNELS_ORDER_H
 #define CUDA_KERNELS_ORDER_H
 #include "plugins/cuda/kernels/device.h"
@@ -109,7 +109,8 @@ turns_of(const struct order &order)
     return order.length > 0 ? (order.rows + at_once - 1) / at_once : 0;
 }
 
-/* key_of(row, i): of element i of a row. put(row, i, key, place): element `place` comes to place i, in this chunk's order. */
+/* key_of(row, i): of element i of a row. put(row, i, key, place): element `place` comes to place i, in this chunk's
+ * order. */
 template <typename Key, typename Put> ON_DEVICE void
 order_chunks(const struct order &order, Key key_of, Put put)
 {

@@ -1,6 +1,6 @@
-/* Elements and rows by index: gather and scatter (an index for each element), index and its inverses (an index for each
- * row), flip, the triangles. A bad index is reported and left out. What comes to one place comes there in the order of the
- * indices, as in tensor/cpu/pick.c: the last that is put wins, and sums have one order.
+/* Elements and rows by index: gather and scatter (an index for each element), index and its inverses (an index for
+ * each row), flip, the triangles. A bad index is reported and left out. What comes to one place comes there in the
+ * order of the indices, as in tensor/cpu/pick.c: the last that is put wins, and sums have one order.
  *
  * In PyTorch: ATen/native/cuda/ScatterGatherKernel.cu, IndexKernel.cu, Indexing.cu, TriangularOps.cu. */
 #include "plugins/cuda/kernels/named.h"
@@ -35,7 +35,8 @@ add_element(void *to, const void *from, enum dtype dtype, double factor)
 
 /* ---- an index for each element ---- */
 
-/* Of element number i of the indices, in elements of `from` at index 0 of `dim`; the indices may lack that dimension. */
+/* Of element number i of the indices, in elements of `from` at index 0 of `dim`; the indices may lack that
+ * dimension. */
 CALLED_ON_DEVICE int64_t
 gather_place(const struct cpu_view &from, const struct cpu_view &index, int dim, int64_t i)
 {

@@ -1,9 +1,8 @@
-/* Where the elements of a call's views lie, for kernels that take them by number: operands need not lie in one piece and
- * are read where they are.
+/* Where the elements of a call's views lie, for kernels that take them by number: operands need not lie in one piece
+ * and are read where they are.
  *
  * Interface: operand, place_of, place_beside, place_like; elements and what it answers; element_at, move_element,
- * clear_element, convert_element.
- * In PyTorch: ATen/cuda/detail/OffsetCalculator.cuh. */
+ * clear_element, convert_element. In PyTorch: ATen/cuda/detail/OffsetCalculator.cuh. */
 #ifndef CUDA_KERNELS_PLACES_H
 #define CUDA_KERNELS_PLACES_H
 #include "plugins/cuda/kernels/walk.h"

@@ -1,6 +1,6 @@
-/* Pooling over windows of planes: a thread for each window, of the gradients for each element of a plane, or a block for
- * each plane where several windows may have chosen one place: their gradients are added in the order of the windows, as
- * in tensor/cpu/pool.c.
+/* Pooling over windows of planes: a thread for each window, of the gradients for each element of a plane, or a block
+ * for each plane where several windows may have chosen one place: their gradients are added in the order of the
+ * windows, as in tensor/cpu/pool.c.
  *
  * In PyTorch: ATen/native/cuda/DilatedMaxPool2d.cu, AveragePool2d.cu, AdaptiveAveragePooling.cu. */
 #include "plugins/cuda/kernels/ordered.h"

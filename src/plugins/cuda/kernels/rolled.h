@@ -1,4 +1,5 @@
-/* For code that many kernels hold: ROLLED loops stay loops, CALLED functions are called. Of no meaning to C's compilers. */
+/* For code that many kernels hold: ROLLED loops stay loops, CALLED functions are called. Of no meaning to C's
+ * compilers. */
 #ifndef CUDA_KERNELS_ROLLED_H
 #define CUDA_KERNELS_ROLLED_H
 #include "base/both.h"

@@ -1,5 +1,5 @@
-/* The order of the elements along a dimension, as indices: stable, NaN larger than everything, as tensor/cpu/sort.c says.
- * The elements become keys whose order as whole numbers is theirs; order.h does the rest.
+/* The order of the elements along a dimension, as indices: stable, NaN larger than everything, as tensor/cpu/sort.c
+ * says. The elements become keys whose order as whole numbers is theirs; order.h does the rest.
  *
  * In PyTorch: ATen/native/cuda/Sorting.cu. */
 #include "plugins/cuda/kernels/order.h"

@@ -1,5 +1,5 @@
-/* Sums and means, in the CPU's order (tensor/cpu/reduce.c): along the last dimension in lanes and trees (sum.h), across rows
- * one row after the other, a column at a time. In PyTorch: ATen/native/cuda/ReduceSumProdKernel.cu. */
+/* Sums and means, in the CPU's order (tensor/cpu/reduce.c): along the last dimension in lanes and trees (sum.h),
+ * across rows one row after the other, a column at a time. In PyTorch: ATen/native/cuda/ReduceSumProdKernel.cu. */
 #include "plugins/cuda/kernels/sum.h"
 
 /* What becomes of a sum. */
@@ -35,7 +35,8 @@ template <typename T> ON_DEVICE void
 sum_few(const struct cpu_call &call, const struct apart *apart, struct finish finish)
 {
     const int64_t chunks = chunks_of(&apart->summed), outputs = apart->kept.count, group = thread_index() / LANES;
-    ROLLED for (int64_t first = (int64_t)block_index() * GROUPS; first < outputs; first += (int64_t)block_count() * GROUPS) {
+    const int64_t step = (int64_t)block_count() * GROUPS;
+    ROLLED for (int64_t first = (int64_t)block_index() * GROUPS; first < outputs; first += step) {
         const int64_t           output = first + group;
         const bool              is_there = output < outputs;
         struct joined_source<T> from = source_of<T>(call, apart, is_there ? output : 0);
@@ -82,7 +83,8 @@ add_columns(const struct cpu_call &call, const struct apart *apart, struct colum
     enum { ROWS = column_room<T>::ROWS, AT_ONCE = BLOCK_THREADS / COLUMNS };
     const struct joined *summed = &apart->summed;
     const int            x = (int)thread_index() % COLUMNS, y = (int)thread_index() / COLUMNS;
-    ROLLED for (int64_t c = (int64_t)block_index() * COLUMNS; c < apart->kept.count; c += (int64_t)block_count() * COLUMNS) {
+    const int64_t step = (int64_t)block_count() * COLUMNS;
+    ROLLED for (int64_t c = (int64_t)block_index() * COLUMNS; c < apart->kept.count; c += step) {
         const bool    is_there = c + x < apart->kept.count;
         const int64_t base = is_there ? joined_place(&apart->kept, 1, c + x, 0) : 0;
         T             total = 0;

@@ -1,9 +1,9 @@
-/* Sums in the CPU's order (tensor/cpu/loop.c): a chunk of 256 in sixteen lanes and a tree over them, chunks pairwise by the
- * bits of their count. Sixteen threads work out a chunk. 64 chunks from a multiple of 64 on are a whole subtree, which a
- * warp adds; the subtrees go into the counter as single chunks do, six levels higher.
+/* Sums in the CPU's order (tensor/cpu/loop.c): a chunk of 256 in sixteen lanes and a tree over them, chunks pairwise
+ * by the bits of their count. Sixteen threads work out a chunk. 64 chunks from a multiple of 64 on are a whole
+ * subtree, which a warp adds; the subtrees go into the counter as single chunks do, six levels higher.
  *
- * A source says where chunk c is (`place`: count, and what it needs itself) and what its element i is (`value`); where that
- * is not more than to load it (`is_quick`), all loads of a lane are on their way at once.
+ * A source says where chunk c is (`place`: count, and what it needs itself) and what its element i is (`value`); where
+ * that is not more than to load it (`is_quick`), all loads of a lane are on their way at once.
  *
  * Interface: few_chunks, sum_by_block, sum_pieces and sum_of_pieces. In PyTorch: ATen/native/cuda/Reduce.cuh. */
 #ifndef CUDA_KERNELS_SUM_H

@@ -23,7 +23,8 @@ enum gpu_grid {
     GRID_BLOCK_ROW,  /* a block for each row: the elements of call->out over the size of its dimension call->dim */
     GRID_BLOCK,      /* one block */
     GRID_FULL,       /* as many blocks as the GPU holds: the kernel divides its work by itself */
-    GRID_VIEW        /* update, reduce: a thread for each element of the first view, of `into` */
+    GRID_VIEW        /* update, reduce: a thread for each element of the first view, of `into`, of
+                        each of all_reduce's; draw: for each block of Philox */
 };
 enum gpu_threads {
     ALONE,           /* no barrier and no lane_down: threads know nothing of each other */

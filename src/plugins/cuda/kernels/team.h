@@ -1,14 +1,14 @@
-/* Threads of a block that work out rows together, a team for each row: as many threads as the row is wide, 16 to all of
- * them. A team's sums have the CPU's order: so many lanes, each adding its elements from the first to the last, then the
- * lanes by halves. What is added is worked out by all threads; only the adding waits.
+/* Threads of a block that work out rows together, a team for each row: as many threads as the row is wide, 16 to all
+ * of them. A team's sums have the CPU's order: so many lanes, each adding its elements from the first to the last,
+ * then the lanes by halves. What is added is worked out by all threads; only the adding waits.
  *
  *     for (struct teams at = teams_first(rows, count); teams_more(at); teams_next(at)) {
  *         float sum = team_sum<float, 16>(at, count, [&](int64_t i) { return x[i]; });
  *         for (int64_t i = at.member; at.works && i < count; i += at.size) ...
  *     }
  *
- * All threads of the block come to every one of these calls.
- * In PyTorch: ATen/native/cuda/PersistentSoftmax.cuh, layer_norm_kernel.cu (whose orders of sums differ). */
+ * All threads of the block come to every one of these calls. In PyTorch: ATen/native/cuda/PersistentSoftmax.cuh,
+ * layer_norm_kernel.cu (whose orders of sums differ). */
 #ifndef CUDA_KERNELS_TEAM_H
 #define CUDA_KERNELS_TEAM_H
 #include <math.h>
