@@ -1,7 +1,7 @@
 #!/usr/bin/env perl
 # scripts/gpu-check keeps its plan whatever becomes of a group: without a GPU, with one that breaks, with a program that
-# crashes or never ends; on the tests' runtime (tests/cuda/fake/fake.h) the groups that make sense there pass; packed, it
-# runs with nothing but bash and coreutils.
+# crashes or never ends; on the tests' runtime (tests/cuda/fake/fake.h) the groups that make sense there pass; packed,
+# it runs with nothing but bash and coreutils.
 use strict;
 use warnings;
 use lib 'tests/cli';
@@ -65,7 +65,8 @@ like(line_of($crash, $_), qr/^not ok /, "group $_ fails") for 5, 6;
 like($crash->{out}, qr/^    not ok \d+ - draws ended with status 139$/m, 'and tells of the signal');
 stub_that('echo "ok 1 - one"; echo 1..2');
 my $early = check({ RINGSIDE_OUT => $stub }, '--only', 5);
-like($early->{out}, qr/^    not ok 2 - draws ended early: 2 tests were planned, 1 came$/m, 'a test that never came is missed');
+like($early->{out}, qr/^    not ok 2 - draws ended early: 2 tests were planned, 1 came$/m,
+    'a test that never came is missed');
 stub_that('exit 0');
 like(line_of(check({ RINGSIDE_OUT => $stub }, '--only', 5), 5), qr/^not ok /, 'a group that tests nothing fails');
 stub_that('while :; do :; done');
@@ -80,7 +81,9 @@ SKIP: {
     my $none = check({ RINGSIDE_FAKE_CUDA => 'fail=no-driver' });
     is("$none->{status} $none->{err}", '0 ', 'without a driver it ends with status 0');
     keeps_plan($none, 'without a driver');
-    like(line_of($none, $_), qr/ # SKIP .*no NVIDIA driver here/, "without a driver group $_ is skipped, and says why") for @groups;
+    for my $group (@groups) {
+        like(line_of($none, $group), qr/ # SKIP .*no NVIDIA driver here/, "group $group says why it is skipped");
+    }
 
     my $fake = 'check=off,memory=768';
     my %on_fake = map { $_ => 1 } 3 .. 10, 12, 13, 14;
@@ -89,7 +92,8 @@ SKIP: {
     keeps_plan($run, 'on the fake runtime');
     for my $group (@groups) {
         my $how = $on_fake{$group} ? qr/^ok $group - (?!.*# SKIP)/ : qr/ # SKIP the tests' runtime is no GPU$/;
-        like(line_of($run, $group), $how, "on the fake runtime group $group " . ($on_fake{$group} ? 'passes' : 'is skipped'));
+        my $what = $on_fake{$group} ? 'passes' : 'is skipped';
+        like(line_of($run, $group), $how, "on the fake runtime group $group $what");
     }
     unlike($run->{out}, qr/^\s*not ok/m, 'and no test of a group fails');
 

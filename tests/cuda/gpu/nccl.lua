@@ -6,7 +6,9 @@ local dist = rs.distributed
 local world, absent = math.tointeger(rs.args[1]), rs.args[2] == "absent"
 rs.lesson { title = "nccl", devices = world, world = world }
 
-local function filled(rank, value, n) return rs.full({ n or 5 }, value, { device = "device:" .. rank, dtype = "float32" }) end
+local function filled(rank, value, n)
+  return rs.full({ n or 5 }, value, { device = "device:" .. rank, dtype = "float32" })
+end
 local function is(t, values)
   return rs.equal(t:cpu(), rs.tensor(values, { dtype = "float32" }))
 end
