@@ -102,7 +102,8 @@ struct device_backend {
     /* Finished work that nobody was told of, by stream in order of time; answers how many. `lost`: records that were
      * dropped since the last call. */
     size_t (*records)(struct backend_record *out, size_t room, uint64_t *lost);
-    /* Named ranges of the calling thread, for profilers of the device's maker. */
+    /* Named ranges of the calling thread, for profilers of the device's maker; `event`: the time of its begin in the
+     * trace. */
     void (*range_begin)(const char *name, uint64_t event);
     void (*range_end)(void);
 };

@@ -18,6 +18,7 @@ struct real {
     struct cache_source source;
     struct timeline    *timeline;     /* NULL: nobody asked for one */
     struct backend_host host;
+    struct stage_ranges ranges;
     const char         *told[TOLD];   /* under the devices' mutex */
     int                 told_count;
 };
@@ -94,6 +95,9 @@ real_begin(struct task *me, struct devices *devices)
         return failed(me, E_MEMORY, "out of memory for the devices");
     }
     devices->real = real;
+    real->ranges  = (struct stage_ranges){ devices->backend->range_begin, devices->backend->range_end };
+    if (!sched_is_stepped(me->sched))
+        sched_show_stages(me->sched, &real->ranges);
     return true;
 }
 
@@ -102,6 +106,7 @@ real_end(struct devices *devices)
 {
     if (devices->real == NULL)
         return;
+    sched_show_stages(devices->sched, NULL);
     timeline_free(devices->real->timeline);
     cache_free(devices->real->pinned);
     free(devices->real);

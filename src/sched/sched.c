@@ -241,6 +241,12 @@ sched_set_warning(struct sched *sched, void (*warn)(struct task *me, const char 
 }
 
 void
+sched_show_stages(struct sched *sched, const struct stage_ranges *ranges)
+{
+    sched->facts.ranges = ranges;
+}
+
+void
 task_warn(struct task *me, const char *text)
 {
     void (*warn)(struct task *me, const char *text) = __atomic_load_n(&me->sched->warn, __ATOMIC_ACQUIRE);

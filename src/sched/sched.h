@@ -49,7 +49,12 @@ bool sched_run(struct sched *sched, bool (*run)(struct task *me, void *argument)
 void sched_free(struct sched *sched);
 
 /* What everybody asks all the time; struct sched begins with it. */
+/* Shows stages to a profiler that watches the process, as ranges of the calling thread: the kind's name, and the time of
+ * its begin event in the trace (0: no trace). */
+struct stage_ranges { void (*begin)(const char *name, uint64_t time); void (*end)(void); };
+
 struct run_facts {
+    const struct stage_ranges *ranges; /* NULL: nobody watches; outlives the run */
     bool stepped;
     bool chooses;   /* every point is counted: see chooser.h */
     bool threads;   /* more than one thread runs tasks, or did; never false again */
@@ -60,6 +65,7 @@ sched_is_stepped(const struct sched *sched)
 {
     return ((const struct run_facts *)(const void *)sched)->stepped;
 }
+void sched_show_stages(struct sched *sched, const struct stage_ranges *ranges);   /* before a second thread runs */
 static inline bool
 sched_has_threads(const struct sched *sched)
 {

@@ -137,6 +137,8 @@ stage_enter(struct stage *stage)
         emit(me, (enum kind)stage->kind, PHASE_BEGIN, stage->args[0], stage->args[1], stage->args[2], stage->args[3]);
     else
         stage->kind = 0;
+    if (__builtin_expect(me->sched->facts.ranges != NULL, 0) && stage->kind != 0)
+        me->sched->facts.ranges->begin(kind_table[stage->kind].name, me->buffer != NULL ? me->buffer->last_time : 0);
     if (me->depth < UINT8_MAX)
         me->depth++;
 }
@@ -152,6 +154,8 @@ stage_leave(struct stage *stage)
     me->stage = stage->outer;
     if (stage->kind != 0)
         emit_end(me, stage);
+    if (__builtin_expect(me->sched->facts.ranges != NULL, 0) && stage->kind != 0)
+        me->sched->facts.ranges->end();
 }
 
 void
