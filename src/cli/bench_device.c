@@ -1,7 +1,7 @@
-/* bench device_step: what work on a device costs beside the bare device: launches, elements, copies, products, training
- * steps, all-reduces between devices. --device cuda: on GPUs, of which several devices may share one; else on virtual ones,
- * where the host does the work. A sample is so many operations and one wait for the device behind them, but for launches,
- * which are timed without it.
+/* bench device_step: what work on a device costs: launches, elements, copies, products, training steps, all-reduces
+ * between devices. --device cuda: on GPUs, of which several devices may share one; else on virtual ones, where the
+ * host does the work. A sample is so many operations and one wait for the device behind them, but for launches, which
+ * are timed without it.
  *
  * Interface: bench_device_step. Twenty samples go by before 200 count; --quick: two before nine. */
 #include <math.h>
@@ -134,11 +134,12 @@ operands_ready(struct task *me, struct device_bench *bench, int rank)
     int64_t size  = bench->options->quick ? which->quick : which->size, sizes[2] = { size, size };
     int     dims  = which->work == WORK_PRODUCT ? 2 : 1;
     for (int at = 0; at < 2; at++) {
-        int            device = at == 0 ? rank : DEVICE_CPU;
-        struct tensor *made   = at == 0 || which->work == WORK_COPY ? tensor_zeros(me, DTYPE_F32, device, dims, sizes) : NULL;
-        if (at == 0 && made == NULL)
+        int device = at == 0 ? rank : DEVICE_CPU;
+        if (at == 1 && which->work != WORK_COPY)
+            break;
+        bench->operand[rank][at] = tensor_zeros(me, DTYPE_F32, device, dims, sizes);
+        if (bench->operand[rank][at] == NULL)
             return false;
-        bench->operand[rank][at] = made;
     }
     return tensor_fill(me, bench->operand[rank][0], 0);
 }
@@ -214,7 +215,8 @@ run_case(struct device_bench *bench, struct blas *blas)
     struct bench_world world = { .size = bench->which->ranks, .body = measure_rank, .context = bench, .blas = blas,
                                  .backend = bench->backend };
     for (int rank = 0; rank < bench->which->ranks; rank++)
-        bench->train[rank] = (struct train){ .options = bench->options, .name = "mlp64", .blas = blas, .data_seed = rank + 1 };
+        bench->train[rank] = (struct train){ .options = bench->options, .name = "mlp64", .blas = blas,
+                                             .data_seed = rank + 1 };
     if (bench->which->ranks > 1)
         return bench_world_run(&world, EXECUTOR_FREE);
     return train_run(&bench->train[0], false, measure_alone, bench);
@@ -245,11 +247,12 @@ report(struct device_bench *bench)
     const struct device_case *which = bench->which;
     qsort(bench->samples, (size_t)bench->count, sizeof *bench->samples, by_size);
     double p95 = bench->samples[bench->count * 95 / 100];
-    snprintf(extra, sizeof extra, ", \"device\": \"%s\", \"devices\": %d, \"p95\": %.9g", bench->backend->name, which->ranks, p95);
+    snprintf(extra, sizeof extra, ", \"device\": \"%s\", \"devices\": %d, \"p95\": %.9g", bench->backend->name,
+             which->ranks, p95);
     struct bench_line line = { .bench = "device_step", .impl = "ringside", .name = which->name, .metric = which->metric,
                                .unit = which->unit, .threads = which->ranks, .count = bench->count,
-                               .samples = bench->samples, .ok = bench->which->work == WORK_STEP ? ranks_learnt(bench) : bench->right,
-                               .extra = extra };
+                               .samples = bench->samples, .extra = extra,
+                               .ok = which->work == WORK_STEP ? ranks_learnt(bench) : bench->right };
     bench_report(bench->options, &line);
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/perl
 # bench train_step measures every case from C and from Lua, says of each whether the loss fell, and how many calls to the
 # system's allocator a step made. bench dp_step measures a step bare and through DataParallel, bench ddp_step
-# one through DistributedDataParallel, its local part, and the communication alone.
+# one through DistributedDataParallel, its local part, and the communication alone. bench
+# device_step measures work on devices.
 use strict;
 use warnings;
 use lib 'tests/cli';
@@ -54,6 +55,17 @@ my $wrong = ringside(qw(bench ddp_step --case embed6-w3-cap1));
 is($wrong->{status}, 2, 'a case that there is not ends with status 2');
 my $said = qr/\Aringside: bench: no case 'embed6-w3-cap1': ddp_step has embed6-w2-cap1 [^\n]* mlpwide64-w4-cap25\n\z/;
 like($wrong->{err}, $said, 'and one line that names those that there are');
+
+my $device = ringside(qw(bench device_step --quick --json));
+is("$device->{status} $device->{signal}", '0 0', 'bench device_step ends with status 0');
+for my $case (qw(launch elementwise copy mm4096 mlp64 allreduce ddp)) {
+    my $head = qr/^\{"bench": "device_step", .*"case": "$case", /m;
+    like($device->{out}, qr/$head.*"n": 9, .*"check": "ok", "device": "cpu", .*"p95": /,
+        "$case on virtual devices: nine samples, and what it computes is right");
+}
+my $strange = ringside(qw(bench device_step --device tpu));
+is("$strange->{status} $strange->{err}", "2 ringside: bench: --device takes cpu or cuda\n",
+    'a kind of device that there is not');
 
 for my $backend (qw(mpi gloo)) {
   SKIP: {

@@ -1,5 +1,5 @@
-// What a GPU does without the engine, for scripts/gpu-check: bare launches, copies and sums to compare figures with, the
-// GPU's clock, and a kernel that breaks. A library that a script of --trust loads:
+// What a GPU does without the engine, for scripts/gpu-check: bare launches, copies and kernels to compare figures
+// with, the GPU's clock, and a kernel that breaks. A library that a script of --trust loads:
 //     local bare = package.loadlib("bare.so", "luaopen_bare")()
 //
 // gpus(): how many; info(): lines of text about the first. launch(n): us of each of n launches of an empty kernel, one

@@ -1,5 +1,5 @@
--- What is drawn for a device: from a generator of one's own the CPU's numbers, copied; from the rank's own what Philox gives
--- there (src/tensor/cpu/draw.h), number by number.
+-- What is drawn for a device: from a generator of one's own the CPU's numbers, copied; from the rank's own what Philox
+-- gives there (src/tensor/cpu/draw.h), number by number.
 -- `ringside run --trust --executor free --device cuda draws.lua -- SIZE`
 local rs = require "ringside"
 rs.lesson { title = "numbers drawn", devices = 1 }
@@ -11,7 +11,8 @@ local function both(name, draw)
     generator:manual_seed(42)
     return draw { device = device, generator = generator }
   end
-  rs.check(name .. " of " .. size .. " from a generator of one's own are the CPU's", rs.equal(drawn("device:0"):cpu(), drawn "cpu"))
+  local same = rs.equal(drawn("device:0"):cpu(), drawn "cpu")
+  rs.check(name .. " of " .. size .. " from a generator of one's own are the CPU's", same)
 end
 
 both("uniform numbers", function(how) return rs.rand({ size }, how) end)
@@ -45,4 +46,5 @@ for i = 0, size - 1 do
 end
 rs.check("a mask of dropout of " .. size .. " is Philox's", masks)
 rs.check("uniform numbers of " .. size .. " are Philox's", numbers)
-rs.check("kernels have drawn both", rs.trace:count "kind = kernel and device = 0 and (op ~ bernoulli or op ~ uniform)" == 2)
+rs.check("kernels have drawn both",
+  rs.trace:count "kind = kernel and phase = begin and device = 0 and (op ~ bernoulli or op ~ uniform)" == 2)

@@ -1,6 +1,8 @@
--- Every op of ops.def on device:0 and on the CPU, forward and backward: the bits have to be equal, or as near as the row
--- says. `ringside run --trust --executor free --exact --device cuda every_op.lua -- FOLDER OPS.DEF SIZES`, SIZES as
--- "0,1,3,255"; a fourth word: rows whose ops it is a part of, alone. A row has the ops it is there for, what it takes, and the function; the last checks are that no op was
+-- Every op of ops.def on device:0 and on the CPU, forward and backward: the bits have to be equal, or as near as the
+-- row says. `ringside run --trust --executor free --exact --device cuda every_op.lua -- FOLDER OPS.DEF SIZES`, SIZES as
+-- "0,1,3,255"; a fourth word: rows whose ops it is a part of, alone.
+--
+-- A row has the ops it is there for, what it takes, and the function; the last checks are that no op was
 -- forgotten, and that each of them had a kernel on the device.
 local rs = require "ringside"
 local folder, ops_file, sizes_text, only = table.unpack(rs.args)
@@ -21,8 +23,8 @@ for n in sizes_text:gmatch "%d+" do sizes[#sizes + 1] = math.tointeger(n) end
 
 local SPECIAL = { 0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1 / 0, -1 / 0, 0 / 0, 1e-40, -1e-40, 65504, 3e38, 2.0 ^ -24 }
 
--- Numbers of the kind on the host: "any" with special ones, "positive", "unit" between -1 and 1, "share" between 0 and 1,
--- "whole", "bool", "row": which of 7 rows.
+-- Numbers of the kind on the host: "any" with special ones, "tame" without, "positive", "unit" between -1 and 1,
+-- "share" between 0 and 1, "whole", "bool", "row": which of 7 rows.
 local function numbers(kind, shape, dtype)
   if kind == "bool" then return rs.rand(shape):gt(0.5) end
   if kind == "row" then return rs.randint(0, 7, shape) end
@@ -262,7 +264,8 @@ fold("cumprod", function(t) return t:cumprod(0) end, { kind = "positive", tail =
 fold("norm", function(t) return t:norm() end, { kind = "unit" })
 fold("logsumexp", function(t) return t:logsumexp(0) end, { kind = "unit", near = NEAR * 8 })
 fold("softmax softmax_backward", function(t) return t:softmax(0) end, { near = NEAR * 16, kind = "tame" })
-fold("log_softmax log_softmax_backward", function(t) return rs.log_softmax(t, 0) end, { near = NEAR * 16, kind = "tame" })
+fold("log_softmax log_softmax_backward", function(t) return rs.log_softmax(t, 0) end,
+  { near = NEAR * 16, kind = "tame" })
 fold("argsort", function(t) return t:argsort(0, false, true) end, { types = NUMBERS, grad = false })
 fold("sort", function(t) return t:sort(-1, false, true) end)
 fold("max_dim", function(t) return t:max(0) end)
@@ -294,7 +297,8 @@ end)
 local function rows_of(shape) return rs.randint(0, shape[1], { 50 }) end
 local function like(shape) return rs.randint(0, shape[1], { 20, shape[2] }) end
 square("gather", { "any", like }, function(t, i) return t:gather(0, i) end, { types = NUMBERS })
-square("scatter", { "any", function(s) return rs.randperm(s[1]):narrow(0, 0, 20):unsqueeze(1):expand { 20, s[2] }:contiguous() end,
+local function each_once(s) return rs.randperm(s[1]):narrow(0, 0, 20):unsqueeze(1):expand { 20, s[2] }:contiguous() end
+square("scatter", { "any", each_once,
   function(s, dtype) return (numbers("any", { 20, s[2] }, dtype)) end },
   function(t, i, v) return t:scatter(0, i, v) end, { views = { PLAIN } })
 square("scatter_add", { "unit", like, function(s, dtype) return (numbers("unit", { 20, s[2] }, dtype)) end },
@@ -307,7 +311,8 @@ square("index_add", { "unit", rows_of, function(s, dtype) return (numbers("unit"
 square("index_put", { "any", function(s) return rs.randperm(s[1]):narrow(0, 0, 20) end,
   function(s, dtype) return (numbers("any", { 20, s[2] }, dtype)) end },
   function(t, i, v) return t:index_copy(0, i, v) end, { views = { PLAIN } })
-square("embedding embedding_backward", { rows_of, "unit" }, function(i, w) return F.embedding(i, w) end, { views = { PLAIN } })
+square("embedding embedding_backward", { rows_of, "unit" }, function(i, w) return F.embedding(i, w) end,
+  { views = { PLAIN } })
 square("embedding_renorm", { rows_of, "unit" }, function(i, w)
   local table = w:detach():clone()
   return F.embedding(i, table, nil, 0.5), table
@@ -369,7 +374,8 @@ for _, reduction in ipairs { "mean", "sum", "none" } do
     square(ops, takes, f, more)
   end
   loss("mse_loss mse_loss_backward", { "unit", "unit" }, function(a, b) return F.mse_loss(a, b, reduction) end)
-  loss("huber_loss huber_loss_backward", { "unit", "unit" }, function(a, b) return F.huber_loss(a, b, reduction, 0.7) end)
+  loss("huber_loss huber_loss_backward", { "unit", "unit" },
+    function(a, b) return F.huber_loss(a, b, reduction, 0.7) end)
   loss("smooth_l1_loss smooth_l1_loss_backward", { "unit", "unit" },
     function(a, b) return F.smooth_l1_loss(a, b, reduction, 0.7) end)
   loss("soft_margin_loss soft_margin_loss_backward", { "unit", "unit" },
@@ -383,7 +389,8 @@ for _, reduction in ipairs { "mean", "sum", "none" } do
     function(a, t) return F.cross_entropy(a, t, nil, -100, reduction) end, { views = { PLAIN }, near = NEAR * 16 })
 end
 
--- Two ranks on one device; on the CPU both batches in one. 10 is added so that what is near 0 may be as far off as the rest.
+-- Two ranks on one device; on the CPU both batches in one. 10 is added so that what is near 0 may be as far off as the
+-- rest.
 local function trained(layer, x)
   x = x:detach():clone():requires_grad_()
   local y = layer(x)
@@ -484,22 +491,26 @@ for _, r in ipairs(rows) do
 end
 print(compared .. " results and gradients compared; " .. refused .. " combinations that both refuse")
 
--- What has no kernel of its own: views, what is made of others (tensor/compose.c), what only another op's gradient needs.
-local MADE_OF_OTHERS = [[view expand t transpose narrow select unsqueeze squeeze permute diagonal sub_scalar rsub_scalar norm
-  logsumexp trace stack repeat roll safe_softmax attention attention_weights baddbmm max_dim min_dim sort topk index_select]]
+-- What has no kernel of its own: views, and what is made of others (tensor/compose.c).
+local MADE_OF_OTHERS = [[view expand t transpose narrow select unsqueeze squeeze permute diagonal sub_scalar rsub_scalar
+  norm logsumexp trace stack repeat roll safe_softmax attention attention_weights baddbmm max_dim min_dim sort topk
+  index_select]]
 
 local in_table = {}
 for _, r in ipairs(rows) do
   for op in r.ops:gmatch "%S+" do in_table[op] = true end
 end
 local seen = {}
-for _, event in ipairs(rs.trace:events "kind = kernel and device = 0 and phase = begin") do seen[event.args.op] = true end
+for _, event in ipairs(rs.trace:events "kind = kernel and device = 0 and phase = begin") do
+  seen[event.args.op] = true
+end
 local forgotten, without = {}, {}
 for line in io.lines(ops_file) do
   local op = line:match "^OP%(%s*([%w_]+)"
   if op ~= nil then
     if not in_table[op] then forgotten[#forgotten + 1] = op end
-    if not seen[op] and not (" " .. MADE_OF_OTHERS .. " "):find("[ \n]" .. op .. "[ \n]") then without[#without + 1] = op end
+    local made = (" " .. MADE_OF_OTHERS .. " "):find("%s" .. op .. "%s") ~= nil
+    if not seen[op] and not made then without[#without + 1] = op end
   end
 end
 if #forgotten > 0 then print("forgotten: " .. table.concat(forgotten, " ")) end

@@ -1,5 +1,5 @@
--- Waits that are left out make wrong values, if what should be waited for takes long: products of large matrices are put
--- in front of it. With the wait the values are right. In `free`, where nobody looks for races.
+-- Waits that are left out make wrong values, if what should be waited for takes long: products of large matrices are
+-- put in front of it. With the wait the values are right. In `free`, where nobody looks for races.
 -- `ringside run --trust --executor free --device cuda faults.lua -- SIZE PRODUCTS TIMES`
 local rs = require "ringside"
 local cuda, dist = rs.cuda, rs.distributed

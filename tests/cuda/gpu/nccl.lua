@@ -1,12 +1,14 @@
 -- Collectives by NCCL, each against what it has to give; and what becomes of a call that one rank never makes.
--- `ringside run --trust --executor free --device cuda --backend nccl nccl.lua -- WORLD [absent | profiled]`: profiled: NCCL's profiler
--- has to tell of each collective of more than one rank
+-- `ringside run --trust --executor free --device cuda --backend nccl nccl.lua -- WORLD [absent | profiled]`
+-- profiled: NCCL's profiler has to tell of each collective of more than one rank
 local rs = require "ringside"
 local dist = rs.distributed
 local world, absent = math.tointeger(rs.args[1]), rs.args[2] == "absent"
 rs.lesson { title = "nccl", devices = world, world = world }
 
-local function filled(rank, value, n) return rs.full({ n or 5 }, value, { device = "device:" .. rank, dtype = "float32" }) end
+local function filled(rank, value, n)
+  return rs.full({ n or 5 }, value, { device = "device:" .. rank, dtype = "float32" })
+end
 local function is(t, values)
   return rs.equal(t:cpu(), rs.tensor(values, { dtype = "float32" }))
 end
@@ -61,8 +63,9 @@ local told = dist.spawn(function(rank)
   if rank ~= world - 1 then
     dist.all_reduce(t)
     t:sum():item()
-  else
-    rs.cuda.synchronize()
+  else                                   -- busy with something else for longer than the others wait
+    local till = os.time() + 12
+    while os.time() < till do rs.cuda.synchronize(rank) end
   end
   return {}
 end, { world = world })

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """PyTorch's figures for cases of `ringside bench device_step`, in the same units, one line of JSON each.
 
-usage: peer.py CASE    launch, elementwise, copy, mm4096, mlp64, allreduce or ddp. Cases without a peer print nothing.
+usage: peer.py CASE...    of launch, elementwise, copy, mm4096 and mlp64
 TF32 is off on both sides. Twenty samples go by before 200 count; each ends with a wait for the GPU, launches before it.
 """
 import json
@@ -107,10 +107,10 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
     cases = {f.__name__: f for f in (launch, elementwise, copy, mm4096, mlp64)}
-    if len(sys.argv) != 2:
+    if len(sys.argv) < 2 or not set(sys.argv[1:]) <= set(cases):
         sys.exit(__doc__)
-    if sys.argv[1] in cases:
-        cases[sys.argv[1]]()
+    for case in sys.argv[1:]:
+        cases[case]()
 
 
 if __name__ == "__main__":

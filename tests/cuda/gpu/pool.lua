@@ -1,6 +1,6 @@
 -- The memory of a device: blocks come back, wait for streams that use them, end at limits, and say so; a training takes
 -- nothing more from the driver after its second iteration.
--- `ringside run --trust --executor free --device cuda pool.lua -- REAL`, REAL "yes" on a GPU, "no" on the tests' runtime
+-- `ringside run --trust --executor free --device cuda pool.lua -- REAL`, "yes" on a GPU, "no" on the tests' runtime
 local rs = require "ringside"
 local nn = rs.nn
 local is_real = rs.args[1] == "yes"
@@ -80,7 +80,8 @@ do
   print((text:gsub("\n.*", " ...")))
   rs.check("who asks for more than the limit is told how much there may be", text:find "OutOfMemoryError" ~= nil and
            text:find "256.00 MiB were asked for" ~= nil and text:find "may use 64" ~= nil)
-  rs.check("what fits is had all the same", refusal(function() return rs.empty({ 1 << 20 }, { device = DEVICE }) end) == "")
+  text = refusal(function() return rs.empty({ 1 << 20 }, { device = DEVICE }) end)
+  rs.check("what fits is had all the same", text == "")
   rs.cuda.set_per_process_memory_fraction(1.0, 0)
 end
 

@@ -30,7 +30,8 @@ near("a row times a column", rs.randn { 1, size }, rs.randn { size, 1 })
 -- TF32 has ten bits behind the point: 1 + 2^-20 would become 1.
 local fine = rs.full({ 256, 256 }, 1 + 2.0 ^ -20):to(DEVICE)
 local kept = fine:mm(rs.eye(256):to(DEVICE)):cpu()
-rs.check("float32 is multiplied in full: 1 + 2^-20 stays what it is", rs.equal(kept, rs.full({ 256, 256 }, 1 + 2.0 ^ -20)))
+rs.check("float32 is multiplied in full: 1 + 2^-20 stays what it is",
+  rs.equal(kept, rs.full({ 256, 256 }, 1 + 2.0 ^ -20)))
 
 local a, b = rs.randn { size, size }:to(DEVICE), rs.randn { size, size }:to(DEVICE)
 local first = a:mm(b):cpu()

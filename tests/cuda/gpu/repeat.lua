@@ -1,5 +1,6 @@
 -- Sums, softmax, cross-entropy and the gradients of embeddings: the CPU's bits, twenty times in a row, with other work
--- beside them on the device. `ringside run --trust --executor free --exact --device cuda repeat.lua -- FOLDER SIZE RUNS`
+-- beside them on the device.
+-- `ringside run --trust --executor free --exact --device cuda repeat.lua -- FOLDER SIZE RUNS`
 local rs = require "ringside"
 local folder, size_text, runs_text = table.unpack(rs.args)
 local compare = dofile(folder .. "/compare.lua")

@@ -1,6 +1,7 @@
--- When kernels ran: each launch has a begin and an end on its stream's lane, between the host's launch and the end of its
--- wait, in the order of the launches, one after the other. `ringside run --trust --executor free --device cuda
--- timeline.lua -- LAUNCHES [fake]`; `fake`: its clock is not the host's. Prints what a long kernel and a short one took, for other runs to compare with.
+-- When kernels ran: each launch has a begin and an end on its stream's lane, between the host's launch and the end of
+-- its wait, in the order of the launches, one after the other. `ringside run --trust --executor free --device cuda
+-- timeline.lua -- LAUNCHES [fake]`; fake: on the tests' runtime, whose clock is not the host's. Prints
+-- what a long kernel and a short one took, for other runs to compare with.
 local rs = require "ringside"
 rs.lesson { title = "when kernels ran", devices = 1 }
 local launches = math.tointeger(rs.args[1])
@@ -57,7 +58,8 @@ for _, lane in pairs(lanes) do
 end
 local names = 0
 for _ in pairs(lanes) do names = names + 1 end
-print(string.format("%d launches, %d kernels on %d lanes, %d of them inside the host's brackets", launches, count, names, inside))
+print(string.format("%d launches, %d kernels on %d lanes, %d of them inside the host's brackets", launches, count,
+  names, inside))
 rs.check("each launch has one kernel on a lane", count == launches)
 rs.check("on two lanes, one a stream", names == 2)
 rs.check("each has begun and ended", whole == count)
