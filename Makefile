@@ -33,7 +33,7 @@ NOREP := -mmemset-strategy=libcall:-1:noalign -mmemcpy-strategy=libcall:-1:noali
 BASE  += $(shell $(CC) -Werror $(NOREP) -c -x c /dev/null -o /dev/null 2>/dev/null && echo '$(NOREP)')
 OPT.release := -O2 $(HARD)
 OPT.debug   := -O0
-OPT.asan    := -O1 -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow -U_FORTIFY_SOURCE
+OPT.asan    := -O1 -fPIC -fsanitize=address,undefined,float-cast-overflow -fno-sanitize-recover=undefined,float-cast-overflow -U_FORTIFY_SOURCE
 OPT.tsan    := -O1 -fsanitize=thread -U_FORTIFY_SOURCE
 OPT.fuzz    := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -U_FORTIFY_SOURCE
 OPT := $(or $(OPT.$(BUILD)),$(error BUILD=$(BUILD)? One of: release debug asan tsan fuzz))
