@@ -22,6 +22,7 @@ struct nccl_comm {
     float                 *one;         /* a barrier's element, the GPU's */
     enum step              step;
     const char            *what;        /* under way, for messages */
+    char                   name[NCCL_NAME];     /* NCCL keeps its address and reads it in threads of its own */
     int                    premul;      /* NCCL's number of the factor that is in use; -1: none */
     struct backend_why     why;         /* FAILED */
 };
@@ -120,12 +121,12 @@ equip(struct nccl_comm *comm, struct backend_why *why)
 static int
 begin_joining(struct nccl_comm *comm, const struct nccl_member *member)
 {
-    char               name[NCCL_NAME];
     int                version = 0;
     struct nccl_config config  = { .size = offsetof(struct nccl_config, cluster), .magic = (unsigned)CONFIG_MAGIC,
                                    .version = CONFIG_OLD, .blocking = 0, .cluster = INT_MIN, .least_blocks = INT_MIN,
-                                   .most_blocks = INT_MIN, .split_share = INT_MIN, .traffic = INT_MIN, .name = name };
-    profiler_name(member->number, name);
+                                   .most_blocks = INT_MIN, .split_share = INT_MIN, .traffic = INT_MIN,
+                                   .name = comm->name };
+    profiler_name(member->number, comm->name);
     if (comm->api->version(&version) == RESULT_SUCCESS && version >= CONFIG_NAMED) {
         config.size    = sizeof config;
         config.version = CONFIG_NAMED;

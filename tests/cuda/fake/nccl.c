@@ -54,6 +54,7 @@ struct ncclComm {
     cudaStream_t    stream;                      /* the last one that it was asked in */
     double          factor;
     int             factors;                     /* made, and not given back */
+    const char     *name;                        /* where the config had it, as in NCCL */
     void           *profiler;
 };
 
@@ -476,10 +477,7 @@ join(nccl_handle *out, int ranks, struct nccl_id id, int rank, struct nccl_confi
         return RESULT_ARGUMENT;
     (void)cudaGetDevice(&comm->device);
     comm->rank = rank;
-    if (getenv("NCCL_PROFILER_PLUGIN") != NULL)
-        comm->profiler = fake_profiler_open(FAKE_PROFILER_V5, (uint64_t)strtoull((char *)id.bytes + 10, NULL, 10),
-                                            config->name,
-                                            ranks, rank);
+    comm->name = config->name;
     pthread_mutex_lock(&fake.mutex);
     struct meeting *meeting = comm->meeting = meeting_of(&id, ranks);
     meeting->member[rank]   = comm;
@@ -494,11 +492,23 @@ join(nccl_handle *out, int ranks, struct nccl_id id, int rank, struct nccl_confi
     return RESULT_IN_PROGRESS;
 }
 
+/* Of a communicator that does not block NCCL does it in a thread of its own, when the call that joins has come back. */
+static void
+open_profiler(struct ncclComm *comm)
+{
+    const struct meeting *meeting = comm->meeting;
+    if (comm->profiler == NULL && meeting->joined == meeting->ranks && getenv("NCCL_PROFILER_PLUGIN") != NULL)
+        comm->profiler = fake_profiler_open(FAKE_PROFILER_V5,
+                                            (uint64_t)strtoull((const char *)meeting->id.bytes + 10, NULL, 10),
+                                            comm->name, meeting->ranks, comm->rank);
+}
+
 static int
 async_error(nccl_handle comm, int *result)
 {
     const struct fake_nccl_fault *fault = &fake.fault;
     pthread_mutex_lock(&fake.mutex);
+    open_profiler(comm);
     bool strikes = fault->rank == comm->rank && comm->result == RESULT_SUCCESS;
     bool is_slow = fault->trouble == FAKE_NCCL_SLOW && strikes && comm->looks++ < fault->count;
     if (fault->trouble == FAKE_NCCL_ASYNC && strikes && comm->looks++ >= fault->count)
