@@ -25,7 +25,8 @@ static _Thread_local bool in_host_function;
 static struct op *
 op_keep(struct op *op)
 {
-    op->keepers++;
+    if (op != NULL)
+        op->keepers++;
     return op;
 }
 
@@ -201,7 +202,7 @@ fake_queued(cudaStream_t stream)
     fake_run_some();
 }
 
-/* Whoever asks again and again is answered some day. */
+/* Whoever asks again and again is answered some day. `op` is kept by who asks. */
 static cudaError_t
 ask(cudaStream_t stream, struct op *op)
 {
@@ -325,7 +326,12 @@ cudaStreamQuery(cudaStream_t stream)
     cudaError_t error = fake_enter("cudaStreamQuery");
     if (error == cudaSuccess)
         error = fake_stream_wrong(stream);
-    return fake_leave(error != cudaSuccess ? error : ask(stream, stream->tail));
+    if (error == cudaSuccess) {
+        struct op *last = op_keep(stream->tail);     /* it may run, and go, while it is asked for */
+        error = ask(stream, last);
+        op_drop(last);
+    }
+    return fake_leave(error);
 }
 
 cudaError_t
