@@ -110,6 +110,7 @@ struct CUstream_st {
     bool                is_closed, is_busy;  /* busy: a host function runs, without the lock */
     struct op          *head, *tail;
     struct fake_check  *check;               /* of a kernel whose rows have not all run */
+    const struct gpu_kernel *last;           /* that was launched: a row that kernels share is of the one that it goes on */
 };
 struct CUevent_st {
     struct CUevent_st  *next;

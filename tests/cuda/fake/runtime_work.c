@@ -190,9 +190,13 @@ fake_queue_work(cudaStream_t stream, void (*function)(void *context), void *cont
 
 /* ---- kernels ---- */
 
+/* Kernels share some rows, but none their first one where the rest differs. `last`: launched before it, or NULL. */
 static const struct gpu_kernel *
-row_at(const void *address)
+row_at(const void *address, const struct gpu_kernel *last)
 {
+    for (const struct gpu_kernel *row = last; row != NULL; row = gpu_kernel_next(row))
+        if (row != last && row->address == address)
+            return row;
     for (size_t i = 0; i < gpu_kernel_count(); i++)
         if (gpu_kernel_at(i)->address == address)
             return gpu_kernel_at(i);
@@ -212,7 +216,7 @@ cudaError_t
 cudaFuncGetAttributes(struct cudaFuncAttributes *attributes, const void *address)
 {
     cudaError_t error = fake_enter("cudaFuncGetAttributes");
-    if (error == cudaSuccess && (error = row_wrong(row_at(address))) == cudaSuccess) {
+    if (error == cudaSuccess && (error = row_wrong(row_at(address, NULL))) == cudaSuccess) {
         memset(attributes, 0, sizeof *attributes);
         attributes->maxThreadsPerBlock = MOST_THREADS;
         attributes->binaryVersion      = 90;
@@ -268,6 +272,7 @@ launch(const struct gpu_kernel *row, dim3 grid, void **arguments, cudaStream_t s
         abort();
     memcpy(op->params, arguments[0], row->params);
     fake_reach_params(row->kernel, op->params);
+    stream->last = row;
     fake_queued(stream);
     return cudaSuccess;
 }
@@ -275,12 +280,12 @@ launch(const struct gpu_kernel *row, dim3 grid, void **arguments, cudaStream_t s
 cudaError_t
 cudaLaunchKernel(const void *address, dim3 grid, dim3 block, void **arguments, size_t shared, cudaStream_t stream)
 {
-    const struct gpu_kernel *row   = row_at(address);
+    const struct gpu_kernel *row   = NULL;
     cudaError_t              error = fake_enter("cudaLaunchKernel");
     if (error == cudaSuccess)
         error = fake_stream_wrong(stream);
     if (error == cudaSuccess)
-        error = row_wrong(row);
+        error = row_wrong(row = row_at(address, stream->last));
     if (error == cudaSuccess)
         error = grid_wrong(grid, block, shared);
     return fake_leave(error != cudaSuccess ? error : launch(row, grid, arguments, stream));
