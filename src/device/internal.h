@@ -100,8 +100,11 @@ struct timeline *real_timeline(struct devices *devices);        /* NULL: nobody 
 bool            trouble_told(struct task *me, const struct backend_why *why);
 /* The run says once of each kernel that the host does it. */
 void            real_tell_host(struct task *me, struct devices *devices, const char *name);
-/* The last segment was refused by the device itself: me fails with its words. false: it was not. */
-bool            real_refused(struct task *me, struct device *device);
+/* The last segment was refused by the device itself, or, of DEVICE_CPU, pinned memory is: me fails with its words. false:
+ * it was not. */
+bool            real_refused(struct task *me, struct devices *devices, int index);
+/* Memory that real devices keep and nobody uses goes back; all that was queued is done. */
+void            real_release(struct devices *devices);
 
 struct stream  *stream_open(struct task *me, struct devices *devices, int device, const char *name);
 void            stream_close(struct devices *devices, struct stream *stream);

@@ -88,6 +88,7 @@ take_again(struct task *me, struct device *device, struct cache_request *request
     if (answer != CACHE_REFUSED)
         return answer;
     devices_trim(me->sched);
+    real_release(devices_of(me));
     return cache_take(device->cache, request, block);
 }
 
@@ -114,7 +115,7 @@ device_block(struct task *me, struct device *device, struct storage *storage)
         holders_report(me, device, storage->bytes);
         return false;
     }
-    if (real_refused(me, device))
+    if (real_refused(me, devices_of(me), device->index))
         return false;
     char where[24];
     snprintf(where, sizeof where, "device:%d", device->index);
@@ -139,6 +140,22 @@ storage_new(struct task *me, int device, size_t bytes)
     return storage;
 }
 
+/* Refused, it is had once more when all that is queued is done and nobody keeps what is not used. */
+static bool
+hidden_block_again(struct task *me, struct devices *devices, const struct cache_request *request,
+                   struct storage *storage)
+{
+    char where[24] = "the host";
+    if (!devices_drain(me))
+        return false;
+    real_release(devices);
+    if (cache_take(real_hidden_cache(devices, storage->device), request, &storage->block) == CACHE_TAKEN)
+        return true;
+    if (storage->device != DEVICE_CPU)
+        snprintf(where, sizeof where, "device:%d", storage->device);
+    return !real_refused(me, devices, storage->device) && memory_failed(me, storage->bytes, where);
+}
+
 /* Of a real device, or of the host's memory that it sees; it belongs to me's current stream there. */
 static bool
 hidden_block(struct task *me, struct devices *devices, struct storage *storage)
@@ -147,11 +164,9 @@ hidden_block(struct task *me, struct devices *devices, struct storage *storage)
     struct cache_request request = { .bytes = storage->bytes > 0 ? storage->bytes : 1,
                                      .stream = stream != NULL ? stream_number(stream) : 0 };
     struct cache        *cache   = real_hidden_cache(devices, storage->device);
-    if (cache_take(cache, &request, &storage->block) != CACHE_TAKEN) {
-        cache_release(cache);
-        if (cache_take(cache, &request, &storage->block) != CACHE_TAKEN)
-            return memory_failed(me, storage->bytes, storage->device == DEVICE_CPU ? "the host" : "the device");
-    }
+    if (cache_take(cache, &request, &storage->block) != CACHE_TAKEN &&
+        !hidden_block_again(me, devices, &request, storage))
+        return false;
     storage->data        = block_data(storage->block);
     storage->block_bytes = block_bytes(storage->block);
     storage->order       = stream != NULL ? stream_actor(stream) : NULL;

@@ -115,8 +115,8 @@ pool_destroy(struct pool *pool)
     pthread_mutex_destroy(&pool->mutex);
 }
 
-/* Segments of devices too, unless queued work may still use them; and the heap's own free pages: what small blocks have
- * left is no use to large ones. */
+/* Segments of virtual devices too, unless queued work may still use them; and the heap's own free pages: what small
+ * blocks have left is no use to large ones. */
 void
 devices_trim(struct sched *sched)
 {
@@ -124,7 +124,8 @@ devices_trim(struct sched *sched)
     if (devices == NULL)
         return;
     pool_drain(&devices->host->pool);
-    for (int i = 0; devices->queued == 0 && i < __atomic_load_n(&devices->count, __ATOMIC_ACQUIRE); i++)
+    bool idle = devices->queued == 0 && devices->real == NULL; /* a real one's are not the host's memory */
+    for (int i = 0; idle && i < __atomic_load_n(&devices->count, __ATOMIC_ACQUIRE); i++)
         cache_release(devices->all[i]->cache);
 #ifdef __GLIBC__
     malloc_trim(0);

@@ -206,16 +206,43 @@ real_device_free(struct devices *devices, struct device *device)
     device->real = NULL;
 }
 
-bool
-real_refused(struct task *me, struct device *device)
+/* Asked once more: the pool of pinned memory keeps no words. */
+static bool
+pinned_refused(struct task *me, const struct device_backend *backend)
 {
     struct backend_why why = { 0 };
+    void *memory = backend->pinned(1, &why);
+    if (memory != NULL)
+        backend->pinned_give(memory, 1);
+    return memory == NULL && !trouble_told(me, &why);
+}
+
+bool
+real_refused(struct task *me, struct devices *devices, int index)
+{
+    struct backend_why why    = { 0 };
+    struct device     *device = device_of(devices, index);
+    if (index == DEVICE_CPU)
+        return devices->real != NULL && pinned_refused(me, devices->backend);
     if (device->real == NULL)
         return false;
     pthread_mutex_lock(&device->real->mutex);
     why = device->real->why;
     pthread_mutex_unlock(&device->real->mutex);
     return why.trouble != TROUBLE_NONE && !trouble_told(me, &why);
+}
+
+/* Of all devices, since several may be one GPU, whoever asks. */
+void
+real_release(struct devices *devices)
+{
+    if (devices->real == NULL)
+        return;
+    for (int i = 0; i < __atomic_load_n(&devices->count, __ATOMIC_ACQUIRE); i++) {
+        cache_release(devices->all[i]->cache);
+        cache_release(devices->all[i]->real->hidden);
+    }
+    cache_release(devices->real->pinned);
 }
 
 size_t
@@ -339,17 +366,30 @@ device_peek(struct task *me, const struct storage *storage, void *to, const void
 
 /* Two collectives of one storage may come at a time: whoever is first makes it. */
 static bool
-mirror_ready(struct task *me, struct storage *storage)
+mirror_take(struct devices *devices, struct storage *storage)
 {
-    struct devices *devices = devices_of(me);
     pthread_mutex_lock(&devices->mutex);
     if (storage->mirror == NULL) {
         struct cache_request request = { .bytes = storage->bytes };
         if (cache_take(devices->real->pinned, &request, &storage->mirror_block) == CACHE_TAKEN)
             __atomic_store_n(&storage->mirror, block_data(storage->mirror_block), __ATOMIC_RELEASE);
     }
+    bool is_there = storage->mirror != NULL;
     pthread_mutex_unlock(&devices->mutex);
-    return storage->mirror != NULL || memory_failed(me, storage->bytes, "the host");
+    return is_there;
+}
+
+static bool
+mirror_ready(struct task *me, struct storage *storage)
+{
+    struct devices *devices = devices_of(me);
+    if (mirror_take(devices, storage))
+        return true;
+    if (!devices_drain(me))
+        return false;
+    real_release(devices);
+    return mirror_take(devices, storage) ||
+           (!real_refused(me, devices, DEVICE_CPU) && memory_failed(me, storage->bytes, "the host"));
 }
 
 void

@@ -155,21 +155,46 @@ keep_staging(struct task *me, struct stream *stream, const struct stream_entry *
     return true;
 }
 
-bool
-real_launch(struct task *me, struct stream *stream, struct queued *queued)
+/* The next two: under the stream's mutex. Its times are noted once, however often it is tried. */
+static bool
+launch_once(struct task *me, struct stream *stream, struct queued *queued, uint64_t *ticket, struct backend_why *why)
 {
-    struct backend_why why = { 0 };
     if (!keep_staging(me, stream, &queued->entry))
         return false;
     struct lane_event what = event_of(stream, queued, PHASE_BEGIN, 0);
     what.kind = queued->entry.kind;
-    uint64_t number = stream->progress.launched + 1, ticket = timeline_note(me, stream->timeline, &what);
-    bool     ok     = entry_queue(stream, queued, ticket, &why);
-    __atomic_store_n(&stream->progress.launched, number, __ATOMIC_RELEASE);
+    if (*ticket == 0)
+        *ticket = timeline_note(me, stream->timeline, &what);
+    bool ok = entry_queue(stream, queued, *ticket, why);
+    __atomic_store_n(&stream->progress.launched, stream->progress.launched + 1, __ATOMIC_RELEASE);
     if (queued->by_host != NULL)
         real_tell_host(me, stream->devices, queued->by_host);
-    ok = ok && (number - stream->marks->last < MARK_EACH || (marks_put(stream, &why) && marks_look(stream, &why)));
-    return ok || trouble_told(me, &why);
+    return ok;
+}
+
+static bool
+marks_follow(struct stream *stream, struct backend_why *why)
+{
+    return stream->progress.launched - stream->marks->last < MARK_EACH ||
+           (marks_put(stream, why) && marks_look(stream, why));
+}
+
+/* What a back-end takes beside our pools (a workspace of its products) may be had once these keep nothing unused. */
+bool
+real_launch(struct task *me, struct stream *stream, struct queued *queued)
+{
+    struct backend_why why = { 0 };
+    uint64_t           ticket = 0;
+    pthread_mutex_lock(&stream->mutex);
+    bool is_in = launch_once(me, stream, queued, &ticket, &why), ok = is_in && marks_follow(stream, &why);
+    pthread_mutex_unlock(&stream->mutex);
+    if (!is_in && why.trouble == TROUBLE_MEMORY && devices_drain(me)) {
+        real_release(stream->devices);
+        pthread_mutex_lock(&stream->mutex);
+        ok = launch_once(me, stream, queued, &ticket, &why) && marks_follow(stream, &why);
+        pthread_mutex_unlock(&stream->mutex);
+    }
+    return ok || (!task_failed(me) && trouble_told(me, &why));
 }
 
 bool

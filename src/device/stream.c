@@ -374,12 +374,14 @@ launch_later(struct task *me, struct stream *stream, const struct stream_entry *
 static bool
 work_now(struct task *me, struct stream *stream, struct queued *queued)
 {
+    pthread_mutex_lock(&stream->mutex);
     entry_event(me, stream, queued, PHASE_BEGIN, sched_now(me));
     entry_run(stream, queued);
     bool ok = entry_changed(me, queued, false);
     entry_event(me, stream, queued, PHASE_END, sched_now(me));
     __atomic_store_n(&stream->progress.launched, stream->progress.launched + 1, __ATOMIC_RELEASE);
     __atomic_store_n(&stream->progress.done, stream->progress.done + 1, __ATOMIC_RELEASE);
+    pthread_mutex_unlock(&stream->mutex);
     return ok;
 }
 
@@ -406,9 +408,7 @@ launch_now(struct task *me, struct stream *stream, const struct stream_entry *en
     queued->stage     = me->stage;
     if (entry->context_bytes > 0)
         memcpy(queued->context, entry->context, entry->context_bytes);
-    pthread_mutex_lock(&stream->mutex);
     bool ok = stream->real != NULL ? real_launch(me, stream, queued) : work_now(me, stream, queued);
-    pthread_mutex_unlock(&stream->mutex);
     if (ok && stream->real != NULL && is_watched(entry))
         ok = real_finish(me, stream) && entry_changed(me, queued, false);
     host_give(me->sched, queued, sizeof *queued);

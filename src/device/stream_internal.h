@@ -67,7 +67,7 @@ event_of(const struct stream *stream, const struct queued *queued, int phase, ui
 /* ---- real_stream.c: streams of real devices; each function fails with the back-end's words ---- */
 bool real_stream_open(struct task *me, struct stream *stream);
 void real_stream_close(struct stream *stream);
-/* `free`: the entry is queued on the real stream, under the stream's mutex; its number is progress.launched. */
+/* `free`: the entry is queued on the real stream; in the stream's mutex, which it takes. */
 bool real_launch(struct task *me, struct stream *stream, struct queued *queued);
 /* `stepped`: at the moment when its time has come; waits until the device has done it, so that whoever looks sees it. */
 bool real_run(struct stream *stream, struct queued *queued, struct backend_why *why);
