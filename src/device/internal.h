@@ -96,7 +96,8 @@ void            real_hidden_give(struct devices *devices, struct storage *storag
 void            real_mirror_give(struct storage *storage);
 struct backend_device *real_device_of(struct devices *devices, int device);
 struct timeline *real_timeline(struct devices *devices);        /* NULL: nobody asked for one */
-/* The back-end's words as me's error. Answers false. */
+enum error_kind trouble_kind(const struct backend_why *why);
+/* The back-end's words as me's error; of what is broken, as everybody's. Answers false. */
 bool            trouble_told(struct task *me, const struct backend_why *why);
 /* The run says once of each kernel that the host does it. */
 void            real_tell_host(struct task *me, struct devices *devices, const char *name);

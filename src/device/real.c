@@ -35,15 +35,24 @@ struct real_device {
 
 static const uint64_t UNLIMITED = UINT64_MAX / 2;
 
-/* The back-end's words as me's error. Answers false. */
+enum error_kind
+trouble_kind(const struct backend_why *why)
+{
+    switch (why->trouble) {
+    case TROUBLE_MEMORY: return E_OUT_OF_MEMORY;
+    case TROUBLE_BROKEN: return E_STOPPED;
+    default: return E_DEVICE;
+    }
+}
+
+/* What is broken is so for all of the process's tasks: who waits for one of the others would do so in vain. */
 bool
 trouble_told(struct task *me, const struct backend_why *why)
 {
-    switch (why->trouble) {
-    case TROUBLE_MEMORY: return failed(me, E_OUT_OF_MEMORY, "%s", why->text);
-    case TROUBLE_BROKEN: return failed(me, E_STOPPED, "%s", why->text);
-    default: return failed(me, E_DEVICE, "%s", why->text);
-    }
+    (void)failed(me, trouble_kind(why), "%s", why->text);
+    if (why->trouble == TROUBLE_BROKEN)
+        sched_stop(me->sched, trouble_kind(why), why->text);
+    return false;
 }
 
 /* ---- the devices ---- */

@@ -244,7 +244,7 @@ entry_run(struct stream *stream, struct queued *queued)
     if (stream->real == NULL && queued->entry.effect != NULL)
         queued->entry.effect(queued->context);
     else if (stream->real != NULL && !real_run(stream, queued, &why))
-        sched_stop(sched, why.trouble == TROUBLE_MEMORY ? E_OUT_OF_MEMORY : E_DEVICE, why.text);
+        sched_stop(sched, trouble_kind(&why), why.text);
 }
 
 /* Work has ended at `now`: memory changes, then the trace is told, then what only this entry held goes. */
