@@ -140,7 +140,7 @@ storage_unref(struct task *me, struct storage *storage)
 static bool
 is_in_cache(const struct storage *storage)
 {
-    return storage->device != DEVICE_CPU && (storage->number != 0 || storage->block != NULL);
+    return storage->device != DEVICE_CPU && storage->order != NULL; /* also when the block has gone */
 }
 
 void

@@ -36,7 +36,7 @@ struct storage {
     struct cache_block *block;          /* of a device's cache, or of those that real.c has; NULL: the host's, hidden
                                            of a virtual device, or of no bytes */
     int                 entries;        /* in streams, that use the bytes of a block (`stepped`) */
-    const struct actor *order;          /* the stream whose order protects the block; NULL: no block */
+    const struct actor *order;          /* the stream whose order protects the block; NULL: it is in none's cache */
     struct sched       *sched;
     struct access_note *notes;          /* accesses that a later one must be ordered after */
     size_t              note_count, note_room;
