@@ -19,7 +19,8 @@ struct devices; struct cache;
 bool devices_ready(struct task *me, int count);
 int  device_count(struct task *me);
 void devices_trim(struct sched *sched);     /* blocks that nobody uses go back to the system */
-/* After sched_run: waits for what real devices still do. true: `text` is one sentence about what their timelines lack. */
+/* After sched_run: waits for what real devices still do, but not for ever. true: `text` is one sentence: that one never
+ * ends, or what their timelines lack. */
 bool devices_finish(struct sched *sched, char *text, size_t size);
 void devices_free(struct sched *sched);     /* after sched_run; asserts that no storage is left */
 

@@ -88,6 +88,9 @@ void            holders_report(struct task *me, struct device *device, size_t by
 /* ---- real.c: what a device of the host's memory has not ---- */
 bool            real_begin(struct task *me, struct devices *devices);
 void            real_end(struct devices *devices);
+/* The devices never end what they do: from here on nothing of them is closed or given back, the process ends instead. */
+void            real_leave(struct devices *devices);
+bool            real_was_left(const struct devices *devices);
 struct device  *real_device_new(struct task *me, struct devices *devices, int index);   /* NULL: failed */
 void            real_device_free(struct devices *devices, struct device *device);       /* its streams are closed */
 /* Memory that is not counted in the device's: of the device, or, of DEVICE_CPU, of the host's that devices see. */

@@ -19,6 +19,7 @@ struct real {
     struct timeline    *timeline;     /* NULL: nobody asked for one */
     struct backend_host host;
     struct stage_ranges ranges;
+    atomic_bool         was_left;     /* its devices never end: nothing is closed or given back, which would wait */
     const char         *told[TOLD];   /* under the devices' mutex */
     int                 told_count;
 };
@@ -64,6 +65,18 @@ devices_are_real(struct sched *sched)
     return devices != NULL && devices->real != NULL;
 }
 
+void
+real_leave(struct devices *devices)
+{
+    atomic_store(&devices->real->was_left, true);
+}
+
+bool
+real_was_left(const struct devices *devices)
+{
+    return atomic_load(&devices->real->was_left);
+}
+
 static void *
 pinned_take(void *owner, size_t bytes)
 {
@@ -76,7 +89,8 @@ static void
 pinned_give(void *owner, void *segment, size_t bytes)
 {
     const struct devices *devices = owner;
-    devices->backend->pinned_give(segment, bytes);
+    if (!real_was_left(devices))
+        devices->backend->pinned_give(segment, bytes);
 }
 
 bool
@@ -151,7 +165,8 @@ static void
 segment_give(void *owner, void *segment, size_t bytes)
 {
     struct real_device *real = owner;
-    real->devices->backend->segment_give(real->device, segment, bytes);
+    if (!real_was_left(real->devices))
+        real->devices->backend->segment_give(real->device, segment, bytes);
 }
 
 static bool
@@ -169,10 +184,11 @@ static void
 real_device_close(struct real_device *real)
 {
     const struct device_backend *backend = real->devices->backend;
+    bool                         closes = !real_was_left(real->devices);
     cache_free(real->hidden);
-    if (real->aside != NULL)
+    if (real->aside != NULL && closes)
         backend->stream_close(real->aside);
-    if (real->device != NULL)
+    if (real->device != NULL && closes)
         backend->close(real->device);
     pthread_mutex_destroy(&real->mutex);
     free(real);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "device/queue.h"
 #include "device/real.h"
 #include "device/stream_internal.h"
@@ -55,12 +56,13 @@ real_stream_close(struct stream *stream)
     const struct device_backend *backend = stream->devices->backend;
     if (stream->devices->real == NULL)
         return;
-    if (stream->real != NULL)
+    bool closes = !real_was_left(stream->devices);
+    if (stream->real != NULL && closes)
         backend->stream_close(stream->real);
-    for (unsigned i = 0; stream->marks != NULL && i < MARKS; i++)
+    for (unsigned i = 0; stream->marks != NULL && closes && i < MARKS; i++)
         if (stream->marks->at[i].mark != NULL)
             backend->mark_free(stream->marks->at[i].mark);
-    if (stream->fault != NULL && stream->fault != &stream->own_fault)
+    if (stream->fault != NULL && stream->fault != &stream->own_fault && closes)
         backend->pinned_give(stream->fault, sizeof *stream->fault);
     free(stream->marks);
     stream->fault = &stream->own_fault;
@@ -249,6 +251,7 @@ await(struct task *me, bool (*is_over)(struct stream *stream, const void *what, 
       struct stream *stream, const void *what)
 {
     const struct wait_reason reason = { .what = "a stream of a device", .sequence = -1, .peer = -1 };
+    const uint64_t           limit = sched_timeout(me->sched), begin = sched_now(me);
     struct backend_why       why = { 0 };
     int                      answer = 0;
     for (int i = 0;; i++) {
@@ -258,6 +261,11 @@ await(struct task *me, bool (*is_over)(struct stream *stream, const void *what, 
             return true;
         if (i >= ASKED_AT_ONCE && !sched_poll(me, POLL_PS, &reason))
             return false;
+        if (i < ASKED_AT_ONCE || sched_now(me) - begin < limit)
+            continue;
+        real_leave(stream->devices);
+        return failed(me, E_TIMEOUT, "timed out after %.9g s: %s has not done what was launched",
+                      (double)limit / 1e12, stream->name);
     }
 }
 
@@ -317,15 +325,42 @@ real_finish(struct task *me, struct stream *stream)
     return true;
 }
 
-/* The run is over: nobody is left to fail. */
+/* ---- the end ---- */
+
+/* An interrupt has reasons: whoever sent it waits so long. */
+enum { LAST_POLL_NS = 200 * 1000 };
+static const uint64_t PATIENCE_PS = UINT64_C(5000000000000);
+
+/* false: at that time the device still works on it. What fails is over, too. */
+static bool
+stream_ends(struct stream *stream, uint64_t until)
+{
+    struct backend_why why = { 0 };
+    for (;;) {
+        if (!marks_look(stream, &why) || stream->progress.done >= stream->progress.launched ||
+            (stream->marks->count == 0 && !marks_put(stream, &why)))
+            return true;
+        if (sched_time(stream->devices->sched) >= until)
+            return false;
+        nanosleep(&(struct timespec){ 0, LAST_POLL_NS }, NULL);
+    }
+}
+
+/* The run is over: nobody is left to fail. In `stepped` each entry was waited for. */
 bool
 devices_finish(struct sched *sched, char *text, size_t size)
 {
-    struct devices    *devices = sched_part(sched, PART_DEVICES);
-    struct backend_why why     = { 0 };
-    if (devices == NULL || devices->real == NULL)
+    struct devices *devices = sched_part(sched, PART_DEVICES);
+    if (devices == NULL || devices->real == NULL || real_was_left(devices))
         return false;
-    for (size_t i = 0; i < devices->stream_count; i++)
-        (void)devices->backend->finish(devices->streams[i]->real, &why);
+    uint64_t until = sched_time(sched) + (sched_was_stopped(sched) ? PATIENCE_PS : sched_timeout(sched));
+    for (size_t i = 0; i < devices->stream_count && !sched_is_stepped(sched); i++) {
+        if (stream_ends(devices->streams[i], until))
+            continue;
+        real_leave(devices);
+        snprintf(text, size, "%s has not done what was launched: this process ends without it",
+                 devices->streams[i]->name);
+        return true;
+    }
     return timeline_finish(real_timeline(devices), text, size);
 }
