@@ -77,6 +77,15 @@ device_of(struct devices *devices, int index)
     return index == DEVICE_CPU ? devices->host : devices->all[index];
 }
 
+struct stream *
+stream_numbered(struct devices *devices, size_t number)
+{
+    pthread_mutex_lock(&devices->mutex);
+    struct stream *stream = number < devices->stream_count ? devices->streams[number] : NULL;
+    pthread_mutex_unlock(&devices->mutex);
+    return stream;
+}
+
 int
 device_count(struct task *me)
 {

@@ -73,6 +73,7 @@ struct device  *device_new(struct sched *sched, int index, const struct cache_so
 void            device_free(struct device *device);
 struct devices *devices_of(struct task *me);                    /* NULL: failed */
 struct device  *device_of(struct devices *devices, int index);  /* the host for DEVICE_CPU */
+struct stream  *stream_numbered(struct devices *devices, size_t number); /* NULL: there are not that many */
 struct storage *storage_blank(struct task *me, int device, size_t bytes); /* the struct without its block */
 int64_t         allocated_on(struct task *me, int device);
 void            segment_announce(struct task *me, int device);  /* the device's segments, if they have changed */

@@ -410,9 +410,7 @@ mirror_ready(struct task *me, struct storage *storage)
     struct devices *devices = devices_of(me);
     if (mirror_take(devices, storage))
         return true;
-    if (!devices_drain(me))
-        return false;
-    real_release(devices);
+    cache_release(devices->real->pinned); /* what queued work still uses waits, and stays */
     return mirror_take(devices, storage) ||
            (!real_refused(me, devices, DEVICE_CPU) && memory_failed(me, storage->bytes, "the host"));
 }

@@ -181,24 +181,6 @@ marks_follow(struct stream *stream, struct backend_why *why)
            (marks_put(stream, why) && marks_look(stream, why));
 }
 
-/* What a back-end takes beside our pools (a workspace of its products) may be had once these keep nothing unused. */
-bool
-real_launch(struct task *me, struct stream *stream, struct queued *queued)
-{
-    struct backend_why why = { 0 };
-    uint64_t           ticket = 0;
-    pthread_mutex_lock(&stream->mutex);
-    bool is_in = launch_once(me, stream, queued, &ticket, &why), ok = is_in && marks_follow(stream, &why);
-    pthread_mutex_unlock(&stream->mutex);
-    if (!is_in && why.trouble == TROUBLE_MEMORY && devices_drain(me)) {
-        real_release(stream->devices);
-        pthread_mutex_lock(&stream->mutex);
-        ok = launch_once(me, stream, queued, &ticket, &why) && marks_follow(stream, &why);
-        pthread_mutex_unlock(&stream->mutex);
-    }
-    return ok || (!task_failed(me) && trouble_told(me, &why));
-}
-
 bool
 real_run(struct stream *stream, struct queued *queued, struct backend_why *why)
 {
@@ -323,6 +305,35 @@ real_finish(struct task *me, struct stream *stream)
     timeline_passed(stream->timeline, ticket);
     timeline_collect(real_timeline(stream->devices));
     return true;
+}
+
+/* All streams: what was queued in any of them is done. */
+static bool
+real_drain(struct task *me, struct devices *devices)
+{
+    struct stream *stream = NULL;
+    for (size_t i = 0; (stream = stream_numbered(devices, i)) != NULL; i++)
+        if (!real_finish(me, stream))
+            return false;
+    return true;
+}
+
+/* What a back-end takes beside our pools (a workspace of its products) may be had once these keep nothing unused. */
+bool
+real_launch(struct task *me, struct stream *stream, struct queued *queued)
+{
+    struct backend_why why = { 0 };
+    uint64_t           ticket = 0;
+    pthread_mutex_lock(&stream->mutex);
+    bool is_in = launch_once(me, stream, queued, &ticket, &why), ok = is_in && marks_follow(stream, &why);
+    pthread_mutex_unlock(&stream->mutex);
+    if (!is_in && why.trouble == TROUBLE_MEMORY && real_drain(me, stream->devices)) {
+        real_release(stream->devices);
+        pthread_mutex_lock(&stream->mutex);
+        ok = launch_once(me, stream, queued, &ticket, &why) && marks_follow(stream, &why);
+        pthread_mutex_unlock(&stream->mutex);
+    }
+    return ok || (!task_failed(me) && trouble_told(me, &why));
 }
 
 /* ---- the end ---- */

@@ -154,15 +154,6 @@ stream_fault(struct stream *stream)
     return stream->fault;
 }
 
-struct stream *
-stream_numbered(struct devices *devices, size_t number)
-{
-    pthread_mutex_lock(&devices->mutex);
-    struct stream *stream = number < devices->stream_count ? devices->streams[number] : NULL;
-    pthread_mutex_unlock(&devices->mutex);
-    return stream;
-}
-
 /* ---- what the trace is told ---- */
 
 /* A kernel of an op, on the lane of its stream: when the stream did it, not when the host asked. */

@@ -50,7 +50,6 @@ struct event {
     struct vclock  knows;
 };
 
-struct stream *stream_numbered(struct devices *devices, size_t number); /* NULL: there are not that many */
 
 /* What the trace is told of an entry; its kind is missing. */
 static inline struct lane_event
