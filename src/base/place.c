@@ -1,11 +1,15 @@
-/* Interface: program_folder, plugin_file, course_folder. */
+/* Interface: program_folder, plugin_file, plugin_is_whole, course_folder. */
 #include "base/place.h"
 
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <elf.h>
+#endif
 #ifdef __APPLE__
 #include <mach-o/dyld.h>
 #endif
@@ -49,6 +53,27 @@ plugin_file(const char *name, char *out, size_t size)
             return true;
     }
     return false;
+}
+
+bool
+plugin_is_whole(const char *file)
+{
+#ifdef __linux__
+    Elf64_Ehdr  head;
+    struct stat status;
+    FILE       *in = fopen(file, "rb");
+    if (in == NULL)
+        return true;
+    bool is_elf = fread(&head, sizeof head, 1, in) == 1 && memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 &&
+                  head.e_ident[EI_CLASS] == ELFCLASS64;
+    bool known  = fstat(fileno(in), &status) == 0;
+    fclose(in);
+    return !is_elf || !known ||
+           (uint64_t)status.st_size >= head.e_shoff + (uint64_t)head.e_shnum * head.e_shentsize;
+#else
+    (void)file;
+    return true;
+#endif
 }
 
 /* As short as people write it: from the current folder on, if it lies below. */

@@ -9,6 +9,9 @@
 bool program_folder(char *out, size_t size);
 /* A plug-in's file, NAME.so: beside the program, or where `make install` lays them. false: there is none. */
 bool plugin_file(const char *name, char *out, size_t size);
+/* The file has all that its head speaks of: a library that is cut short ends the process that opens it. What is no ELF
+ * file is the loader's to judge. */
+bool plugin_is_whole(const char *file);
 /* The folder of the lessons that came with the program: as `make install` lays them, else those of the source tree in
  * which it was built, else ./lessons. Relative if it lies below the current folder. false: there is none. */
 bool course_folder(char *out, size_t size);

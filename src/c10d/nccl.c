@@ -29,6 +29,8 @@ nccl_table_open(struct backend_why *why)
     char file[PATH_MAX + 64];
     if (!plugin_file(getenv("RINGSIDE_FAKE_CUDA") != NULL ? "fake_cuda" : "cuda", file, sizeof file))
         return missing(why, "built without CUDA: install the CUDA toolkit (nvcc), then run make");
+    if (!plugin_is_whole(file))
+        return missing(why, "the CUDA plug-in's file is cut short: run make again");
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const struct nccl_table *table = library != NULL ? dlsym(library, NCCL_TABLE_SYMBOL) : NULL;
     if (library == NULL)

@@ -73,6 +73,10 @@ plugin_open(const char *name, struct transport_why *why)
         snprintf(why->text, sizeof why->text, "not built: install %s, then run make", kind->to_build);
         return NULL;
     }
+    if (!plugin_is_whole(file)) {
+        snprintf(why->text, sizeof why->text, "its plug-in's file is cut short: run make again");
+        return NULL;
+    }
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library != NULL)
         return take(library, name, why);

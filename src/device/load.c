@@ -36,7 +36,10 @@ device_backend_open(const char *kind, struct backend_why *why)
         return say(why, "there are cpu (virtual devices) and cuda");
     bool is_fake = getenv("RINGSIDE_FAKE_CUDA") != NULL;
     if (!plugin_file(is_fake ? "fake_cuda" : kind, file, sizeof file))
-        return say(why, "built without CUDA: install the CUDA toolkit (nvcc), then run make");
+        return say(why, is_fake ? "RINGSIDE_FAKE_CUDA is set, and the tests' plug-in is not built: make tests"
+                                : "built without CUDA: install the CUDA toolkit (nvcc), then run make");
+    if (!plugin_is_whole(file))
+        return say(why, "its plug-in's file is cut short: run make again");
     void *library = dlopen(file, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (library != NULL)
         return take(library, why);

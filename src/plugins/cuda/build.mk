@@ -63,7 +63,7 @@ ifeq ($(and $(NVCC),$(HAS_CUDA)),)
 all: without_cuda
 endif
 .PHONY: without_cuda cuda-all
-without_cuda:
+without_cuda: $(OUT)/ringside $(OUT)/trace_viewer
 	@echo 'built without CUDA: install the toolkit (nvcc and cuda_runtime_api.h), run make'
 ifneq ($(SM),all)
 cuda-all:

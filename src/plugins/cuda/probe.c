@@ -134,8 +134,11 @@ cuda_probe(struct backend_probe *probe)
     memset(probe, 0, sizeof *probe);
     (void)cudaRuntimeGetVersion(&runtime);
     (void)cudaDriverGetVersion(&driver);
-    snprintf(probe->version, sizeof probe->version, "runtime %d.%d, driver %d.%d; %zu kernels, for %s", runtime / 1000,
-             runtime % 1000 / 10, driver / 1000, driver % 1000 / 10, gpu_kernel_count(), CUDA_BUILT_FOR);
+    char has_driver[32] = "no driver";
+    if (driver > 0)
+        snprintf(has_driver, sizeof has_driver, "driver %d.%d", driver / 1000, driver % 1000 / 10);
+    snprintf(probe->version, sizeof probe->version, "runtime %d.%d, %s; %zu kernels, for %s", runtime / 1000,
+             runtime % 1000 / 10, has_driver, gpu_kernel_count(), CUDA_BUILT_FOR);
     if (!cuda_is_here(&why)) {
         snprintf(probe->why, sizeof probe->why, "%s", why.text);
         return;
