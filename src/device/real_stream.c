@@ -210,11 +210,13 @@ real_record(struct task *me, struct stream *stream, struct event *event)
            (stream->devices->backend->put(event->mark, stream->real, &why) || trouble_told(me, &why));
 }
 
+/* The next three: an event whose recording failed in another task has no mark. That task tells of it. */
 bool
 real_wait(struct task *me, struct stream *stream, const struct event *event)
 {
     struct backend_why why = { 0 };
-    return stream->devices->backend->wait(stream->real, event->mark, &why) || trouble_told(me, &why);
+    return event->mark == NULL || stream->devices->backend->wait(stream->real, event->mark, &why) ||
+           trouble_told(me, &why);
 }
 
 void
@@ -262,6 +264,8 @@ is_mark_past(struct stream *stream, const void *what, int *answer, struct backen
 bool
 real_await(struct task *me, const struct event *event)
 {
+    if (event->mark == NULL)
+        return true;
     if (!await(me, is_mark_past, event->stream, event))
         return false;
     pthread_mutex_lock(&event->stream->mutex);
@@ -274,7 +278,7 @@ bool
 real_is_past(struct task *me, const struct event *event)
 {
     struct backend_why why = { 0 };
-    int past = event->stream->devices->backend->is_past(event->mark, &why);
+    int past = event->mark != NULL ? event->stream->devices->backend->is_past(event->mark, &why) : 1;
     return past >= 0 ? past == 1 : trouble_told(me, &why);
 }
 

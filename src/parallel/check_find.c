@@ -65,7 +65,7 @@ const void *
 elements_now(struct task *me, const struct tensor *tensor)
 {
     int64_t       element = (int64_t)dtype_size(tensor->dtype);
-    struct access all     = { .storage = tensor->storage, .end = tensor->storage->bytes };
+    struct access all     = tensor_access(tensor, false, "check"); /* a collective may have the rest in the mirror */
     if (!mirror_fetch(me, &all))
         return NULL;
     const char *data = mirror_data(tensor->storage) + tensor->offset * element;
