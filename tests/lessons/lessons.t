@@ -410,6 +410,8 @@ my %virtual = map { $_ => 1 } (
     'without workers 12 items take 240 us', 'with one worker 130 us', 'of those the rank has waited 10 us for its worker',
     (map { ("rank $_: each kernel ends after its launch has come back", "rank $_: all-reduces run beside kernels of the same device",
         "rank $_: when all of the backward is launched, kernels of it are still to come",
+        "rank $_: each all-reduce begins after the last kernel that writes its bucket",
+        "rank $_: no iteration waits for the device: nothing is synchronized between them",
         "rank $_: with local work:wait() lasts until the all-reduce is through") } 0, 1),
     '(a) who waits for whom: 0 -> 1 -> 0', '(b) who waits for whom: 0 -> 1 -> 0',
     (map { "($_) is found 0 virtual us after the last event" } 'a', 'b', 'c'),
