@@ -19,7 +19,7 @@ local_tell_hops(struct sched *sched, bool on)
     stage_category(sched, KIND_comm_numbers, on);
 }
 
-static void
+void
 local_close(struct task *me, void *transport)
 {
     struct local *local = transport;
@@ -120,7 +120,7 @@ channel_wake(struct task *me, struct channel *channel)
 }
 
 /* Who waits for a message, a mate or a barrier looks again whether it can still come. */
-static void
+void
 local_wake(struct task *me, void *transport)
 {
     struct local *local = transport;

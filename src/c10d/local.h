@@ -278,6 +278,8 @@ bool local_stays(struct task *me, const struct collective *call);   /* all_reduc
 
 /* ---- algorithms, each a slot of the table ---- */
 bool local_accepts(struct task *me, const struct collective *call);
+void local_close(struct task *me, void *transport);   /* of any back-end whose transport is a struct local */
+void local_wake(struct task *me, void *transport);
 bool local_all_reduce(struct task *me, const struct collective *call);
 bool local_all_gather(struct task *me, const struct collective *call);
 bool local_broadcast(struct task *me, const struct collective *call);

@@ -100,8 +100,7 @@ nccl_backend(struct task *me, const struct world_options *options)
     if (!atomic_exchange(&nccl->told, true)) {
         char text[160];
         snprintf(text, sizeof text, "%d ranks on %d GPU%s: NCCL wants one GPU per rank; using Ringside's ring", ranks,
-                 gpus,
-                 gpus == 1 ? "" : "s");
+                 gpus, gpus == 1 ? "" : "s");
         task_warn(me, text);
     }
     return NULL;
@@ -126,18 +125,6 @@ open_world(struct task *me, const struct world_options *options)
     if (local != NULL && options->job != NULL && options->size > 1)
         local->job = options->job;
     return transport;
-}
-
-static void
-close_world(struct task *me, void *transport)
-{
-    backend_local.close(me, transport);
-}
-
-static void
-wake(struct task *me, void *transport)
-{
-    backend_local.wake(me, transport);
 }
 
 /* ---- groups ---- */
@@ -279,8 +266,8 @@ const struct group_backend backend_nccl = {
     .on_devices = true,
     .name       = "nccl",
     .open       = open_world,
-    .close      = close_world,
-    .wake       = wake,
+    .close      = local_close,
+    .wake       = local_wake,
     .connect    = connect,
     .meet       = meet,
     .disconnect = disconnect,

@@ -39,18 +39,6 @@ remote_open(struct task *me, const struct world_options *options)
     return local;
 }
 
-static void
-remote_close(struct task *me, void *transport)
-{
-    backend_local.close(me, transport);
-}
-
-static void
-remote_wake(struct task *me, void *transport)
-{
-    backend_local.wake(me, transport);
-}
-
 static void *
 remote_connect(struct task *me, void *transport, const int *ranks, int size)
 {
@@ -323,8 +311,8 @@ const struct group_backend backend_remote = {
     .abi        = GROUP_BACKEND_ABI,
     .name       = "remote",
     .open       = remote_open,
-    .close      = remote_close,
-    .wake       = remote_wake,
+    .close      = local_close,
+    .wake       = local_wake,
     .connect    = remote_connect,
     .meet       = remote_meet,
     .disconnect = remote_disconnect,
