@@ -166,7 +166,7 @@ end
 
 -- ---- parts ----
 
-local PARTS = { "modules", "optim", "train", "ops", "parallel", "structures", "autograd", "programs", "stores",
+local PARTS = { "modules", "optim", "optim_bits", "train", "ops", "parallel", "structures", "autograd", "programs", "stores",
   "collectives", "ddp_models", "ddp_order", "ddp_train", "ddp_errors", "ddp_syncbn" }
 tools.printed = part("printed")
 tools.powersgd = part("ddp_powersgd")(tools)

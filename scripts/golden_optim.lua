@@ -10,6 +10,8 @@ return function(tools)
     SGD = { "lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize" },
     Adam = { "lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay" },
     AdamW = { "lr", "betas", "eps", "weight_decay", "amsgrad", "maximize" },
+    Adagrad = { "lr", "lr_decay", "weight_decay", "initial_accumulator_value", "eps", "maximize" },
+    SparseAdam = { "lr", "betas", "eps", "maximize" },
   }
   -- What PyTorch has beside these says how its loops are written: it means nothing here.
   local IDLE = { foreach = true, capturable = true, differentiable = true, fused = true, params = true }

@@ -4,11 +4,11 @@
 #include "plugins/cuda/kernels/walk.h"
 #include "tensor/cpu/update.h"
 
-#undef WIDE
+#undef WIDE_FUSED
 #ifdef __CUDACC__
-#define WIDE __device__
+#define WIDE_FUSED __device__
 #else
-#define WIDE
+#define WIDE_FUSED
 #endif
 #define NAME(name) name##_f32
 #define REAL       float
