@@ -6,8 +6,8 @@ Parameters and gradients are drawn, so only what comes out is kept: of a tensor 
 block of `block` elements.
 
 One thing is done to PyTorch: its square roots are rounded as IEEE 754 says. Those of MKL, which it calls on x86, are an
-approximation of the processor's with a step of Newton's after it: one in six is the neighbouring float, another one on
-another maker's processor. Where PyTorch is built without MKL they are IEEE 754's."""
+approximation of the processor's with a step of Newton's after it: one in six is the neighbouring float, and which ones the
+maker of the processor decides. Where PyTorch is built without MKL they are IEEE 754's."""
 import json, os
 import numpy as np
 import torch
