@@ -2,6 +2,7 @@
  * PyTorch's tools/autograd/derivatives.yaml; what each finds saved in the node was put there by save.c. */
 #include <math.h>
 #include "autograd/internal.h"
+#include "base/math.h"
 #include "sched/task.h"
 
 /* g * f, g / f: what most gradients end with. */
@@ -256,7 +257,7 @@ grad_pow(struct task *me, struct node *node, struct tensor *const *grad_out, str
 bool
 grad_rpow_scalar(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
 {
-    double log_of_base = node->scalar > 0 ? log(node->scalar) : node->scalar == 0 ? 0 : NAN;
+    double log_of_base = node->scalar > 0 ? math_log(node->scalar) : node->scalar == 0 ? 0 : NAN;
     return times(me, grad_out, grad_in, tensor_mul_number(me, node_saved(me, node, 0), log_of_base));
 }
 

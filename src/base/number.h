@@ -24,6 +24,22 @@ float_of_bits(uint32_t bits)
     return value;
 }
 
+BOTH uint64_t
+bits_of_double(double value)
+{
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+BOTH double
+double_of_bits(uint64_t bits)
+{
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 BOTH float
 float_of_half(uint16_t half)
 {

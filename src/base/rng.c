@@ -10,6 +10,7 @@
  * native/cpu/DistributionTemplates.h, native/cpu/avx_mathfun.h, core/PhiloxRNGEngine.h. */
 #include "base/rng.h"
 
+#include "base/draw_math.h"
 #include "base/reader.h"
 
 #include <math.h>
@@ -105,11 +106,13 @@ next_normal(struct generator *g)
     }
     double u1 = generator_f64(g);
     double u2 = generator_f64(g);
-    double radius = sqrt(-2.0 * log1p(-u2)); /* log(1 - u2) in 1.13 */
+    double radius = sqrt(-2.0 * draw_log1p(-u2)); /* log(1 - u2) in 1.13 */
     double theta = two_pi * u1;
-    g->next_normal = radius * sin(theta);
+    double sine, cosine;
+    draw_sincos(theta, &sine, &cosine);
+    g->next_normal = radius * sine;
     g->has_normal = true;
-    return radius * cos(theta);
+    return radius * cosine;
 }
 
 /* Cephes logf for x in (0, 1], fused where GCC fuses PyTorch's intrinsics. */
@@ -184,10 +187,11 @@ static void
 normal_16_f64(double *x, double mean, double std)
 {
     for (int j = 0; j < 8; j++) {
-        double radius = sqrt(-2.0 * log(1.0 - x[j]));
-        double theta = two_pi * x[j + 8];
-        x[j] = fma(radius * cos(theta), std, mean);
-        x[j + 8] = fma(radius * sin(theta), std, mean);
+        double sine, cosine;
+        double radius = sqrt(-2.0 * draw_log(1.0 - x[j]));
+        draw_sincos(two_pi * x[j + 8], &sine, &cosine);
+        x[j] = fma(radius * cosine, std, mean);
+        x[j + 8] = fma(radius * sine, std, mean);
     }
 }
 
@@ -266,7 +270,7 @@ draw_bernoulli(struct generator *g, double p)
 double
 draw_exponential(struct generator *g, double rate)
 {
-    return -1 / rate * log1p(-generator_f64(g));
+    return -1 / rate * draw_log1p(-generator_f64(g));
 }
 
 void

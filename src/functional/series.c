@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 #include "autograd/call.h"
+#include "base/math.h"
 #include "device/device.h"
 #include "functional/create.h"
 #include "functional/functional.h"
@@ -42,7 +43,7 @@ even_steps(struct task *me, const struct arguments *a, double base)
     if (elements == NULL)
         return NULL;
     for (int64_t i = 0; i < steps.count; i++)
-        elements[i] = base != 0 ? pow(base, step_at(&steps, i)) : step_at(&steps, i);
+        elements[i] = base != 0 ? math_pow(base, step_at(&steps, i)) : step_at(&steps, i);
     return making_moved(me, tensor_from(me, DTYPE_F64, 1, &steps.count, elements), &making);
 }
 

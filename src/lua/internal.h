@@ -127,6 +127,7 @@ uint64_t       steps_of_source(uint64_t bytes);       /* of a text that is compi
 void           charge_libraries(lua_State *L);        /* Lua's own functions charge what they do (charges.c) */
 void           search_open(lua_State *L);             /* string.find, match, gmatch, gsub (search.c) */
 void           tables_open(lua_State *L);             /* the library `table` (tables.c) */
+void           mathematics_open(lua_State *L);        /* the functions of `math` that give fractions (mathematics.c) */
 void           guard_coroutines(lua_State *L);        /* coroutine.create, wrap, resume (coroutine.c) */
 void           script_note_line(struct script *script); /* the holder's line; where memory is short nobody else can */
 struct script *task_script(const struct task *me); /* NULL: this task is in no script */

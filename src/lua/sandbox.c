@@ -680,6 +680,7 @@ sandbox_open(lua_State *L, struct script *script)
     lua_pop(L, 1);
     search_open(L);
     tables_open(L);
+    mathematics_open(L);
     charge_libraries(L);
     guard_coroutines(L);
     set_field(L, "math", "random", repeatable_random);

@@ -5,6 +5,7 @@
 #include <math.h>
 #include "autograd/call.h"
 #include "autograd/node.h"
+#include "base/math.h"
 #include "device/storage.h"
 #include "sched/task.h"
 
@@ -46,7 +47,7 @@ part_of_norm(double value, double order)
         return size * size;
     if (order == 0)
         return size != 0;
-    return order == 1 ? size : pow(size, order);
+    return order == 1 ? size : math_pow(size, order);
 }
 
 /* The larger of two sizes for the order inf, the smaller one for -inf; what is no number stays. */
@@ -75,7 +76,7 @@ norm_of_order(const double *values, size_t count, double order)
         total += lane[i];
     if (order == 2)
         return sqrt(total);
-    return order == 1 || order == 0 ? total : pow(total, 1 / order);
+    return order == 1 || order == 0 ? total : math_pow(total, 1 / order);
 }
 
 /* The norm of the norms: the same as that of all elements, rounded where PyTorch rounds. */
@@ -109,7 +110,7 @@ total_norm(struct task *me, struct tensor *const *params, int count, double orde
     else if (order == 2)
         *total = sqrt(lanes);
     else
-        *total = order == 1 || order == 0 ? lanes : pow(lanes, 1 / order);
+        *total = order == 1 || order == 0 ? lanes : math_pow(lanes, 1 / order);
     return true;
 }
 

@@ -5,11 +5,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/math.h"
 #include "base/rng.h"
 #include "device/cells.h"
 #include "sched/account.h"
 #include "tensor/cpu/convert.h"
-#include "tensor/cpu/math.h"
 #include "tensor/internal.h"
 
 /* What is drawn; `draw` writes `count` elements one after the other. */
@@ -375,7 +375,7 @@ refused(const struct rounds *r, const struct truncated *t, const char *candidate
         x = rounded_to(dtype, x / std);
         x = rounded_to(dtype, rounded_to(dtype, x * x) * -0.5);
         x = rounded_to(dtype, x - peak);
-        open[i] = open[i] && rounded_to(dtype, cpu_log(dtype_fraction(dtype, chances + i * r->size))) > x;
+        open[i] = open[i] && rounded_to(dtype, math_log(dtype_fraction(dtype, chances + i * r->size))) > x;
         count += open[i];
     }
     return count;
@@ -406,7 +406,7 @@ redraw_refused(struct task *me, const struct rounds *r, const struct truncated *
 static double
 normal_below(double x)
 {
-    return (1 + erf(x / sqrt(2.0))) / 2;
+    return (1 + math_erf(x / sqrt(2.0))) / 2;
 }
 
 /* Does the normal have enough of itself between the bounds to be drawn until it falls there? */

@@ -18,10 +18,7 @@ static const struct about abouts[KERNEL_COUNT] = {
 #undef SCALE
 #undef COMPARE
 #define FUN(name, inputs, ...) [KERNEL_map_##name] = { inputs, false },
-#define QUOTIENT FUN
 #include "tensor/cpu/functions.def"
-#undef FUN
-#undef QUOTIENT
 #define ACTIVATION(name, inputs, ...) [KERNEL_activate_##name] = { inputs, true },
 #include "tensor/cpu/activation.def"
 #undef ACTIVATION
@@ -457,10 +454,7 @@ const struct play_case play_elementwise[] = {
 #undef SCALE
 #undef COMPARE
 #define FUN(name, ...) EVERY(map_##name)
-#define QUOTIENT FUN
 #include "tensor/cpu/functions.def"
-#undef FUN
-#undef QUOTIENT
 #define ACTIVATION(name, ...) EVERY(activate_##name)
 #include "tensor/cpu/activation.def"
 #undef ACTIVATION

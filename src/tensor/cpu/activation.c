@@ -2,10 +2,10 @@
  * elementwise.c. In PyTorch: ATen/native/cpu/Activation.cpp. */
 #include <math.h>
 #include "base/dtype.h"
+#include "base/math.h"
 #include "tensor/cpu/blocks.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/kernels.h"
-#include "tensor/cpu/math.h"
 #include "tensor/cpu/activation_bodies.h"
 
 #define ACTIVATION(name, inputs, floats, doubles)                                                                  \

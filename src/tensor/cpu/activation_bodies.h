@@ -1,5 +1,5 @@
-/* What rows of activation.def say beside the functions of math.h: for the kernels of the CPU and of GPUs. Who includes
- * this has the functions of math.h. */
+/* What rows of activation.def say beside the functions of base/math.h: for the kernels of the CPU and of GPUs. Who includes
+ * this has the functions of base/math.h. */
 #ifndef TENSOR_CPU_ACTIVATION_BODIES_H
 #define TENSOR_CPU_ACTIVATION_BODIES_H
 #include <math.h>
@@ -19,7 +19,7 @@ gelu_f32(float x)
 BOTH double
 gelu_f64(double x)
 {
-    return x * 0.5 * (1 + cpu_erf(x * half_root));
+    return x * 0.5 * (1 + math_erf(x * half_root));
 }
 
 BOTH float
@@ -32,7 +32,7 @@ gelu_slope_f32(float x)
 BOTH double
 gelu_slope_f64(double x)
 {
-    return 0.5 * (1 + cpu_erf(x * half_root)) + x * cpu_exp(-0.5 * x * x) * density;
+    return 0.5 * (1 + math_erf(x * half_root)) + x * math_exp(-0.5 * x * x) * density;
 }
 
 BOTH float
@@ -44,7 +44,7 @@ gelu_tanh_f32(float x)
 BOTH double
 gelu_tanh_f64(double x)
 {
-    return 0.5 * x * (1 + cpu_tanh(root_2_pi * (x + cube * x * x * x)));
+    return 0.5 * x * (1 + math_tanh(root_2_pi * (x + cube * x * x * x)));
 }
 
 BOTH float
@@ -58,7 +58,7 @@ gelu_tanh_slope_f32(float x)
 BOTH double
 gelu_tanh_slope_f64(double x)
 {
-    double t = cpu_tanh(root_2_pi * (x + cube * x * x * x));
+    double t = math_tanh(root_2_pi * (x + cube * x * x * x));
     return 0.5 * (1 + t) + 0.5 * x * (1 - t * t) * root_2_pi * (1 + 3 * cube * x * x);
 }
 
@@ -72,7 +72,7 @@ silu_slope_f32(float x)
 BOTH double
 silu_slope_f64(double x)
 {
-    double share = 1 / (1 + cpu_exp(-x));
+    double share = 1 / (1 + math_exp(-x));
     return share * (1 + x * (1 - share));
 }
 
@@ -87,7 +87,7 @@ mish_share_f32(float x)
 BOTH double
 mish_share_f64(double x)
 {
-    double power = cpu_exp(x < 20 ? x : 20), n = power * (power + 2);
+    double power = math_exp(x < 20 ? x : 20), n = power * (power + 2);
     return x != x ? x : n / (n + 2);
 }
 
@@ -102,19 +102,19 @@ BOTH double
 mish_slope_f64(double x)
 {
     double share = mish_share_f64(x);
-    return share + x / (1 + cpu_exp(-x)) * (1 - share * share);
+    return share + x / (1 + math_exp(-x)) * (1 - share * share);
 }
 
 BOTH float
 near_expm1(float x)
 {
-    return (float)cpu_expm1((double)x);
+    return (float)math_expm1((double)x);
 }
 
 BOTH float
 near_log1p_exp(float x)
 {
-    return (float)cpu_log1p(cpu_exp((double)x));
+    return (float)math_log1p(math_exp((double)x));
 }
 
 BOTH float

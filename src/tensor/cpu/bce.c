@@ -1,11 +1,12 @@
 /* Binary cross entropy of logits, of each element or reduced. In PyTorch: ATen/native/Loss.cpp,
  * binary_cross_entropy_with_logits. */
 #include <math.h>
+#include "base/math.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loss.h"
-#include "tensor/cpu/math.h"
 #include "tensor/cpu/loss_bodies.h"
 #include "tensor/cpu/pack.h"
+#include "tensor/cpu/rounded.h"
 
 enum { NO_POSITIVE = 1, NO_WEIGHT = 2 };   /* in start */
 
@@ -84,7 +85,7 @@ bce_backward_f32(float *out, const float *g, const struct logits *l, int64_t cou
 {
     const float *x = l->x, *t = l->target, *pos = l->positive;
     for (int64_t i = 0; i < count; i++)
-        out[i] = logit_slope_f32(g[i], t[i], pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1, expf(x[i]));
+        out[i] = logit_slope_f32(g[i], t[i], pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1, rounded_exp(x[i]));
 }
 
 static void
@@ -92,7 +93,7 @@ bce_backward_f64(double *out, const double *g, const struct logits *l, int64_t c
 {
     const double *x = l->x, *t = l->target, *pos = l->positive;
     for (int64_t i = 0; i < count; i++)
-        out[i] = logit_slope_f64(g[i], t[i], pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1, cpu_exp(x[i]));
+        out[i] = logit_slope_f64(g[i], t[i], pos != NULL ? 1 + (pos[i] - 1) * t[i] : 1, math_exp(x[i]));
 }
 
 /* in: gradient, and the first three of those. */

@@ -1,9 +1,9 @@
 /* Random fills by Philox on the CPU: what KERNEL_draw has to give.
  *
  * Interface: cpu_draw. In PyTorch: ATen/native/cuda/DistributionTemplates.h, for the CPU. */
+#include "base/math.h"
 #include "tensor/cpu/draw.h"
 #include "base/philox.h"
-#include "tensor/cpu/math.h"
 #include "tensor/cpu/draw_bodies.h"
 
 static void

@@ -1,4 +1,4 @@
-/* One element of a random fill, for the CPU and for kernels. Who includes this has cpu_log and cpu_sin, which have the same
+/* One element of a random fill, for the CPU and for kernels. Who includes this has math_log and math_sin, which have the same
  * bits everywhere; sums and products are fused where nvcc fuses PyTorch's and cuRAND's.
  *
  * In cuRAND: curand_uniform.h, curand_normal.h; in PyTorch: ATen/native/cuda/DistributionTemplates.h, Dropout.cu. */
@@ -30,17 +30,17 @@ BOTH float
 normal_of(const uint32_t words[2])
 {
     const float turn = 2.3283064e-10f * 6.2831855f;
-    float       radius = sqrtf(-2.0f * (float)cpu_log((double)fraction_of(words[0])));
+    float       radius = sqrtf(-2.0f * (float)math_log((double)fraction_of(words[0])));
     float       angle  = fmaf((float)words[1], turn, turn / 2);
-    return (float)cpu_sin((double)angle) * radius;
+    return (float)math_sin((double)angle) * radius;
 }
 
 BOTH double
 wide_normal_of(const uint32_t words[4])
 {
-    double radius = sqrt(-2.0 * cpu_log(wide_fraction_of(words)));
+    double radius = sqrt(-2.0 * math_log(wide_fraction_of(words)));
     double turns  = fma((double)wide_word(words + 2), 0x1p-52, 0x1p-53);
-    return cpu_sin(turns * 3.1415926535897932) * radius;
+    return math_sin(turns * 3.1415926535897932) * radius;
 }
 
 /* Number `j` of the elements that share the block; before it is rounded to the job's type. */

@@ -1,10 +1,20 @@
 /* Elementwise kernels made from functions.def: functions of one number, and what is other code for float, double and
  * integers. The loops are those of elementwise.c. In PyTorch: ATen/native/cpu/UnaryOpsKernel.cpp. */
 #include <math.h>
+#include "base/math.h"
+#include "tensor/cpu/blocks.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/kernels.h"
-#include "tensor/cpu/math.h"
 #include "tensor/cpu/functions_bodies.h"
+
+static bool
+are_near(const float *x, int64_t count)
+{
+    int far = 0;
+    for (int64_t i = 0; i < count; i++)
+        far |= !(fabsf(x[i]) < NEAR_TURNS);
+    return !far;
+}
 
 #define RUN(name, suffix, type, expression)                                                                        \
     static void name##_##suffix(void *result, const void *const *in, int64_t count, type a, type b)                \
@@ -21,10 +31,20 @@
     RUN(name, f32, float, floats)                                                                                  \
     RUN(name, f64, double, doubles)                                                                                \
     RUN(name, i64, int64_t, integers)
-#define QUOTIENT FUN
+#define VECTOR(name, inputs, floats, doubles, integers)                                                            \
+    BLOCKED_RUN(name##_f32, float, floats)                                                                         \
+    RUN(name, f64, double, doubles)                                                                                \
+    RUN(name, i64, int64_t, integers)
+#define TURN(name, inputs, floats, doubles, integers)                                                              \
+    RUN(far_##name, f32, float, floats)                                                                            \
+    RUN(name, f64, double, doubles)                                                                                \
+    RUN(name, i64, int64_t, integers)                                                                              \
+    BLOCKED_RUN(near_##name##_f32, float, near_##name(x))                                                          \
+    static void name##_f32(void *result, const void *const *in, int64_t count, float a, float b)                   \
+    {                                                                                                              \
+        (are_near(in[0], count) ? near_##name##_f32 : far_##name##_f32)(result, in, count, a, b);                  \
+    }
 #include "tensor/cpu/functions.def"
-#undef QUOTIENT
-#undef FUN
 
 /* Integers by 0: the host is told, as in PyTorch; on devices the result means nothing. */
 static void
@@ -56,8 +76,6 @@ look_for_zeros(const struct cpu_call *call)
         elementwise(call, inputs, &(const struct runs){ name##_f32, name##_f64, name##_i64, false });              \
     }
 #include "tensor/cpu/functions.def"
-#undef QUOTIENT
-#undef FUN
 
 void
 map_add(const struct cpu_call *call)

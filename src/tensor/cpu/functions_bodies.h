@@ -1,17 +1,21 @@
 /* What rows of functions.def say beside the functions of math.h: for the kernels of the CPU and of GPUs. Who includes
- * this has the functions of math.h. */
+ * this has the functions of base/math.h. */
 #ifndef TENSOR_CPU_FUNCTIONS_BODIES_H
 #define TENSOR_CPU_FUNCTIONS_BODIES_H
 #include <math.h>
+#include <stdint.h>
 #include "base/both.h"
+#include "tensor/cpu/rounded.h"
 
-static const double LN2 = 0.69314718055994530942, LN10 = 2.30258509299404568402;
-
-/* Whole powers are exact. */
+/* Powers that PyTorch makes by products and roots. */
 BOTH double
-cpu_exp2(double x)
+power_of(double x, double y)
 {
-    return floor(x) == x && fabs(x) < 2000 ? ldexp(1.0, (int)x) : cpu_exp(x * LN2);
+    if (y == 2 || y == 3)
+        return y == 2 ? x * x : x * x * x;
+    if (y == -1 || y == -2)
+        return y == -1 ? 1 / x : 1 / (x * x);
+    return y == 0.5 && x >= 0 ? sqrt(x) : math_pow(x, y);
 }
 
 /* The rest takes the divisor's sign. */
@@ -32,5 +36,29 @@ float_quotient(double x, double y, double rest)
     if (quotient == 0)
         return copysign(0.0, x / y);
     return quotient - whole > 0.5 ? whole + 1 : whole;
+}
+
+/* ---- integers ---- */
+
+BOTH int64_t
+whole_power(int64_t x, int64_t y)
+{
+    if (y < 0)
+        return x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0;
+    uint64_t power = 1, base = (uint64_t)x;
+    for (; y > 0; y >>= 1) {
+        power *= y & 1 ? base : 1;
+        base *= base;
+    }
+    return (int64_t)power;
+}
+
+/* x / y rounded down; 0 where y is. */
+BOTH int64_t
+floor_quotient(int64_t x, int64_t y)
+{
+    if (y == 0 || y == -1)
+        return y == 0 ? 0 : (int64_t)(0 - (uint64_t)x);
+    return x / y - (x % y != 0 && (x < 0) != (y < 0));
 }
 #endif

@@ -1,12 +1,12 @@
 /* Losses of each element by itself, and their mean or sum in one pass; the gradients are elementwise. From loss.def. In
  * PyTorch: ATen/native/Loss.cpp. */
 #include <math.h>
+#include "base/math.h"
 #include "tensor/cpu/blocks.h"
 #include "tensor/cpu/convert.h"
 #include "tensor/cpu/elementwise.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loss.h"
-#include "tensor/cpu/math.h"
 #include "tensor/cpu/loss_bodies.h"
 
 #define LOSS(name, inputs, fractions)                                                                              \

@@ -1,5 +1,5 @@
-/* What rows of loss.def say beside the functions of math.h: for the kernels of the CPU and of GPUs. Who includes this
- * has the functions of math.h. */
+/* What rows of loss.def say beside the functions of base/math.h: for the kernels of the CPU and of GPUs. Who includes this
+ * has the functions of base/math.h. */
 #ifndef TENSOR_CPU_LOSS_BODIES_H
 #define TENSOR_CPU_LOSS_BODIES_H
 #include <math.h>
@@ -9,7 +9,7 @@
 BOTH double
 probability_loss(double x, double target)
 {
-    double yes = cpu_log(x), no = cpu_log1p(-x);
+    double yes = math_log(x), no = math_log1p(-x);
     return -(target * (yes < -100 ? -100 : yes) + (1 - target) * (no < -100 ? -100 : no));
 }
 
@@ -18,14 +18,14 @@ probability_loss(double x, double target)
 BOTH float
 logit_loss_f32(float x, float t, float share)
 {
-    float tail = (float)cpu_log1p(cpu_exp(-fabs((double)x))) + (x < 0 ? -x : 0);
+    float tail = (float)math_log1p(math_exp(-fabs((double)x))) + (x < 0 ? -x : 0);
     return (1 - t) * x + share * tail;
 }
 
 BOTH double
 logit_loss_f64(double x, double t, double share)
 {
-    double tail = cpu_log1p(cpu_exp(-fabs(x))) + (x < 0 ? -x : 0);
+    double tail = math_log1p(math_exp(-fabs(x))) + (x < 0 ? -x : 0);
     return (1 - t) * x + share * tail;
 }
 

@@ -2,16 +2,16 @@
 #include <math.h>
 #include <string.h>
 #include "base/both.h"
+#include "base/math.h"
 #include "tensor/cpu/approximate.h"
 #include "tensor/cpu/kernels.h"
-#include "tensor/cpu/math.h"
 #include "tensor/cpu/pack.h"
 #include "tensor/cpu/wide.h"
 
 static inline double
 sigmoid(double x)
 {
-    return 1 / (1 + cpu_exp(-x));
+    return 1 / (1 + math_exp(-x));
 }
 
 /* Of a whole block without a call. */
@@ -35,7 +35,7 @@ struct cells { const void *grad, *gates, *c, *xs, *hs, *h; int64_t rows, wide; }
 #define T double
 #define CELL(part) f64_##part
 #define SIGMOID sigmoid
-#define TANH cpu_tanh
+#define TANH math_tanh
 #include "tensor/cpu/recurrent_type.def"
 
 /* in: gates [rows, 4 wide], cell. */

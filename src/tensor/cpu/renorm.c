@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 #include "base/dtype.h"
+#include "base/math.h"
 #include "tensor/cpu/kernels.h"
-#include "tensor/cpu/math.h"
 #include "tensor/cpu/pack.h"
 #include "tensor/cpu/renorm.h"
 

@@ -2,10 +2,10 @@
  * elements lie, and summed in as many lanes, which are added by halves; of float64 from the first element to the last.
  * In PyTorch: ATen/native/cpu/SoftMaxKernel.cpp. */
 #include <math.h>
+#include "base/math.h"
 #include "tensor/cpu/approximate.h"
 #include "tensor/cpu/kernels.h"
 #include "tensor/cpu/loop.h"
-#include "tensor/cpu/math.h"
 #include "tensor/cpu/wide.h"
 
 /* The views with dimension `dim` reduced to its first element: the loop then visits the rows. */
@@ -109,7 +109,7 @@ log_softmax_f32(const struct softmax_row *rows, int64_t count)
         for (int j = 0; j < BLOCK; j++)
             lane[j] += near_exp(block[j] - most);
     }
-    float norm = (float)cpu_log((double)lanes_total(lane));
+    float norm = (float)math_log((double)lanes_total(lane));
     for (int64_t i = 0; i < count; i += BLOCK) {
         load_block(block, x + i * step, step, count - i, 0);
         for (int j = 0; j < BLOCK; j++)
@@ -128,8 +128,8 @@ log_softmax_f64(const struct softmax_row *rows, int64_t count)
     for (int64_t i = 0; i < count; i++)
         most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
     for (int64_t i = 0; i < count; i++)
-        sum += cpu_exp(x[i * step] - most);
-    double norm = cpu_log(sum);
+        sum += math_exp(x[i * step] - most);
+    double norm = math_log(sum);
     for (int64_t i = 0; i < count; i++)
         out[i * to] = x[i * step] - most - norm;
 }
@@ -173,7 +173,7 @@ log_softmax_backward_f64(const struct softmax_row *rows, int64_t count)
     for (int64_t i = 0; i < count; i++)
         sum += g[i * g_step];
     for (int64_t i = 0; i < count; i++)
-        out[i * to] = g[i * g_step] - cpu_exp(y[i * y_step]) * sum;
+        out[i * to] = g[i * g_step] - math_exp(y[i * y_step]) * sum;
 }
 
 void
@@ -218,7 +218,7 @@ softmax_f64(const struct softmax_row *rows, int64_t count)
     for (int64_t i = 0; i < count; i++)
         most = x[i * step] > most || x[i * step] != x[i * step] ? x[i * step] : most;
     for (int64_t i = 0; i < count; i++)
-        sum += out[i * to] = cpu_exp(x[i * step] - most);
+        sum += out[i * to] = math_exp(x[i * step] - most);
     for (int64_t i = 0; i < count; i++)
         out[i * to] /= sum;
 }

@@ -5,24 +5,11 @@
 #include "tensor/cpu/functions_bodies.h"
 #include "tensor/cpu/wrap.h"
 
-#define expf  exp_of_float
-#define logf  log_of_float
-#define sinf  sin_of_float
-#define cosf  cos_of_float
-#define tanhf tanh_of_float
 #define FUN(name, inputs, floats, doubles, integers)                                                               \
     EACH(name##_f32, float, floats)                                                                                \
     EACH(name##_f64, double, doubles)                                                                              \
     EACH(name##_i64, int64_t, integers)
-#define QUOTIENT FUN
 #include "tensor/cpu/functions.def"
-#undef QUOTIENT
-#undef FUN
-#undef expf
-#undef logf
-#undef sinf
-#undef cosf
-#undef tanhf
 
 /* Nobody is told of integers divided by 0: on devices the result means nothing. */
 #define FUN(name, inputs, floats, doubles, integers)                                                               \
@@ -30,10 +17,7 @@
     {                                                                                                              \
         elementwise<name##_f32, name##_f64, name##_i64, inputs, false>(call);                                      \
     }
-#define QUOTIENT FUN
 #include "tensor/cpu/functions.def"
-#undef QUOTIENT
-#undef FUN
 
 /* As in elementwise.def, where there is no factor. */
 EACH(plain_add_f32, float, x + a * y)

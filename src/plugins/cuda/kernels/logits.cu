@@ -5,6 +5,7 @@
 #include "plugins/cuda/kernels/loss.h"
 #include "plugins/cuda/kernels/math.h"
 #include "tensor/cpu/loss_bodies.h"
+#include "tensor/cpu/rounded.h"
 
 enum { NO_POSITIVE = 1, NO_WEIGHT = 2 };   /* in start */
 
@@ -13,12 +14,12 @@ ON_DEVICE double logit_loss(double x, double t, double share) { return logit_los
 ON_DEVICE float
 logit_slope(float g, float x, float t, float share)
 {
-    return logit_slope_f32(g, t, share, exp_of_float(x));
+    return logit_slope_f32(g, t, share, rounded_exp(x));
 }
 ON_DEVICE double
 logit_slope(double g, double x, double t, double share)
 {
-    return logit_slope_f64(g, t, share, cpu_exp(x));
+    return logit_slope_f64(g, t, share, math_exp(x));
 }
 
 /* Input `v`, of which `at` is the place; an absent one is not looked at. */

@@ -77,7 +77,7 @@ log_softmax_rows(const struct cpu_call &call)
         Row<T>       out = row_of<T>(call.out, call.out.data, (int)call.dim, number);
         T most = team_largest<T>(at, all.count, [&](int64_t i) { return x[i]; });
         T sum = team_sum<T, Summed<T>::LANES>(at, all.count, [&](int64_t i) { return real_exp(x[i] - most); });
-        T norm = (T)cpu_log((double)sum);
+        T norm = (T)math_log((double)sum);
         for (int64_t i = at.member; at.works && i < all.count; i += at.size)
             out[i] = x[i] - most - norm;
     }
