@@ -73,8 +73,8 @@ height(const struct double_tree *trees, int tree, int rank)
     return steps;
 }
 
-/* What goes from one rank to the other in this round, rounds counting from 0; below 0: nothing. A rank of height h takes
- * piece 0 from both its children in round h - 1, the root's being the highest, and has it for them 2 (L - h) + 1 later. */
+/* What goes from one rank to the other in this round, rounds counting from 0; below 0: nothing. A rank of height h
+ * takes piece 0 from both its children in round h - 1, and L being the root's, has it for them 2 (L - h) + 1 later. */
 static int
 piece_between(const struct double_tree *trees, int tree, int from, int to, int round)
 {
@@ -149,5 +149,6 @@ double_tree_cut(const struct collective *call)
 
 const struct algorithm algorithm_double_tree = {
     "double_tree", double_tree_all_reduce, double_tree_cut, true,
-    "4 (N-1) P, P pieces of each half", "at most 2 S", "two binary trees, each for half the data, up and down in pieces: NCCL's for many nodes"
+    "4 (N-1) P, P pieces of each half", "at most 2 S",
+    "two binary trees, each for half the data, up and down in pieces: NCCL's for many nodes"
 };
