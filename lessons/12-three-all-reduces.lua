@@ -2,6 +2,7 @@
 --
 -- The same sum of eight ranks' tensors by a ring, a tree and by halving and doubling: once of 1 KiB, once of 64 MiB.
 -- A hop costs 10 us to get going and then a microsecond for every 10 000 bytes: who counts hops, who counts bytes?
+-- Then NCCL's two trees, which send pieces.
 local rs = require "ringside"
 local dist = rs.distributed
 
@@ -55,7 +56,8 @@ local text = {
     question = "Of 64 MiB, where 10 us are nothing: which one is far behind?",
     choices = { "ring", "tree", "halving-doubling" },
     answer = "tree",
-    why = "6 times the whole tensor in a row: 40325 us. The other two move 2 x 7/8 of it: 11884 and 11804 us.",
+    why = "6 times the whole tensor in a row: 40325 us. The other two move 2 x 7/8 of it: 11884 and 11804 us. "
+      .. "It is the whole tensor that makes it slow, not the tree.",
     wrong = {
       ring = "All its links work all the time: each rank sends 2 x 7/8 of the tensor. Nobody can do with less.",
       ["halving-doubling"] = "A half, a quarter, an eighth, and back: 2 x 7/8 of the tensor, as the ring.",
@@ -65,13 +67,21 @@ local text = {
   watch = "n goes from call to call, not into the hops: from hop to hop inside one goes with u comm.hop (until).",
   took = "%-16s %9d bytes: %3d hops, %11.4f us",
   equal = "Ring and tree take the same time where 14 (10 + n / 80000) = 6 (10 + n / 10000): at n = 188235 bytes.",
-  finish = "Small: count the hops in a row. Large: count the bytes of the busiest rank. Libraries choose by size.",
+  pieces = "NCCL's trees, \"double_tree\": two of them, each for half of the tensor, in pieces. While the first piece comes "
+    .. "down the others still go up: 10 steps in a row, of n/10 each. No rank sends more than 2 n, and the ring's "
+    .. "2 (N-1)/N n is hardly less in a large world: such pipelined trees are bandwidth-optimal, and their steps grow "
+    .. "with log2(N), the ring's with N.",
+  links = "It is even ahead of the ring: a rank sends to several others at once, and here each pair of ranks has a link "
+    .. "of its own. Where one network card carries all that a rank sends, the ring is ahead again.",
+  finish = "Small: count the hops in a row. Large: count the bytes of the busiest rank. Libraries choose by size, and so "
+    .. "does algorithm = \"auto\".",
   checks = {
     sum = "%s: all ranks have the sum",
     hops = "%s: %d hops",
     bytes = "%s: 14 times the tensor in all",
     small = "%s of 1 KiB: %.4f us",
     large = "%s of 64 MiB: %.4f us",
+    pieces = "double_tree: no rank sends more than twice the tensor",
     equal = "at 188235 bytes ring and tree differ by less than a hundredth of a microsecond",
   },
   teacher = [[
@@ -79,8 +89,10 @@ Time: 10 minutes on paper, 10 in the viewer, 10 for the exercise.
 Write two columns on the board, hops in a row and bytes of the busiest rank, and fill them for the three before running.
 Expected wrong answers: "the ring moves most bytes" (112 arrows look like a lot), "the tree is best when it is small".
 In the viewer: put the three all-reduces of 1 KiB side by side and count the columns of hops: 14, 6, 6.
+Expected wrong conclusion: "trees are for small tensors". NCCL takes trees over many nodes; what it never does is send
+the whole tensor at once. Draw two pieces on one way: the second is a step behind the first.
 Next question: and with 6 ranks? (Halving-doubling wants powers of two: two ranks hand theirs to a partner first.)
-Two-minute fallback: ringside run, and read the six lines of times aloud.]],
+Two-minute fallback: ringside run, and read the seven lines of times aloud.]],
 }
 local checks = text.checks
 
@@ -131,6 +143,19 @@ for _, road in ipairs(roads) do
   rs.check(checks.sum:format(road.name), sum and hops == road.hops and bytes == 14 * 64 * MIB)
   rs.close(checks.large:format(road.name, road.large), us, road.large, 1e-6, { virtual = true })
 end
+
+rs.say(text.pieces)
+local seq = rs.trace:seq()
+local sum, hops, bytes, us = measure("double_tree", 64 * MIB)
+local sent = {}
+for _, hop in ipairs(rs.trace:events { kind = "comm.hop" }) do
+  if hop.seq > seq then sent[hop.rank] = (sent[hop.rank] or 0) + hop.args.bytes end
+end
+rs.say(text.took:format("double_tree", 64 * MIB, hops, us))
+rs.check(checks.sum:format("double_tree"), sum and hops == 140 and bytes == 14 * 64 * MIB)
+rs.check(checks.pieces, math.max(table.unpack(sent, 0, 7)) <= 2.0001 * 64 * MIB)
+rs.close(checks.large:format("double_tree", 6810.8872), us, 6810.8872, 1e-6, { virtual = true })
+rs.say(text.links)
 
 rs.say(text.equal)
 local times = {}

@@ -7,7 +7,6 @@
 #include "c10d/local.h"
 #include "c10d/nccl_internal.h"
 #include "c10d/remote.h"
-#include "hw/cost.h"
 #include "sched/stage.h"
 #include "tensor/cpu/elements.h"
 
@@ -24,33 +23,42 @@ algorithm_at(size_t index)
 
 /* ---- which one ---- */
 
-static struct reduce_size
-reduce_size_of(struct task *me, const struct collective *call)
+/* The one with the least price, the first of equals. NULL: failed. */
+static const struct algorithm *
+algorithm_priced(struct task *me, const struct collective *call)
 {
-    const struct cost_model *cost     = sched_cost(me->sched);
-    const struct topology   *topology = &cost->topology;
-    struct reduce_size       size     = { .ranks = call->ranks, .per_node = nodes_ranks_each(call->channel),
-                                          .bytes = (double)call->bytes };
-    bool flat  = topology->ranks_per_node == 0;
-    size.intra = flat ? (struct link_price){ cost->latency_us, cost->bytes_per_us } : topology->intra;
-    size.inter = flat ? size.intra : topology->inter;
-    return size;
+    const struct algorithm *best  = NULL;
+    uint64_t                least = UINT64_MAX, price;
+    for (size_t i = 0; i < countof(table); i++) {
+        if (!table[i]->has_price)
+            continue;
+        if (!rehearsal_price(me, call, table[i], &price))
+            return NULL;
+        if (price < least)
+            best = table[i];
+        least = price < least ? price : least;
+    }
+    return best;
 }
 
-/* The one with the least price; `free` has none, and there shared memory is the fastest. */
+/* `free` has no prices, and there shared memory is the fastest. All ranks find the same, so one finds it for all. */
 static const struct algorithm *
 algorithm_cheapest(struct task *me, const struct collective *call)
 {
-    struct reduce_size      size = reduce_size_of(me, call);
-    const struct algorithm *best = &algorithm_direct;
-    double                  least = 0;
-    for (size_t i = 0; i < countof(table) && sched_is_stepped(me->sched); i++) {
-        double price = table[i]->price != NULL ? table[i]->price(&size) : -1;
-        if (price < 0 || (best != &algorithm_direct && price >= least))
-            continue;
-        best  = table[i];
-        least = price;
-    }
+    struct channel *channel = call->channel;
+    uint64_t        key     = (uint64_t)call->bytes << 4 | (uint64_t)(call->bytes / call->elements), known;
+    if (!sched_is_stepped(me->sched))
+        return &algorithm_direct;
+    monitor_enter(me, &channel->monitor);
+    bool is_known = map_get(&channel->cheapest, key, &known);
+    monitor_leave(me, &channel->monitor);
+    if (is_known)
+        return (const struct algorithm *)(uintptr_t)known;
+    const struct algorithm *best = algorithm_priced(me, call);
+    monitor_enter(me, &channel->monitor);
+    if (best != NULL)
+        (void)map_set(&channel->cheapest, key, (uintptr_t)best);   /* without memory it is found again */
+    monitor_leave(me, &channel->monitor);
     return best;
 }
 

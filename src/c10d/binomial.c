@@ -39,17 +39,7 @@ tree_all_reduce(struct task *me, const struct collective *call)
     return ok;
 }
 
-/* In the round of distance d, between nodes if d reaches beyond one, only one rank of a node sends or receives. */
-static double
-tree_price(const struct reduce_size *size)
-{
-    double us = 0;
-    for (int distance = 1; distance < size->ranks; distance *= 2)
-        us += 2 * hop_us(size, distance, size->bytes, 1);
-    return us;
-}
-
 const struct algorithm algorithm_tree = {
-    "tree", tree_all_reduce, tree_price, NULL, "2 (N-1)", "1 to log2(N)+1 times S",
+    "tree", tree_all_reduce, NULL, true, "2 (N-1)", "1 to log2(N)+1 times S",
     "along a binomial tree to rank 0 and back, whole tensors: the fewest messages"
 };

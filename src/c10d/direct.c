@@ -82,6 +82,6 @@ direct_cut(const struct collective *call)
 }
 
 const struct algorithm algorithm_direct = {
-    "direct", direct_all_reduce, NULL, direct_cut, "2 N (N-1)", "2 (N-1)/N S",
+    "direct", direct_all_reduce, direct_cut, false, "2 N (N-1)", "2 (N-1)/N S",
     "rank k adds up everybody's chunk k and gives it to all; in threads through shared memory: the fastest"
 };

@@ -1,12 +1,14 @@
 /* Two binary trees, each for half of the data, so that a rank that hands on much in one is a leaf in the other: all
- * links work in both directions, in log2(N) latencies. Up, adding, and down again, in pieces that follow each other: a
- * rank sends a piece on and takes the next without waiting until it has arrived.
+ * links work in both directions. Up, adding, and down again, in pieces that follow each other: in each round every rank
+ * sends on, in both trees, what came in the round before, and only then takes what comes: all messages of a round are
+ * under way at once. Where both trees need one link, the second tree's message goes when the first one's was taken.
  * PyTorch: NCCL's double binary trees (ncclGetDtree), one rank a node. */
 #include "c10d/double_tree.h"
 #include "c10d/local.h"
 
-/* NCCL's protocol Simple sends so much at a time. */
-enum { PIECE_BYTES = 512 << 10 };
+/* The smallest piece that is worth a latency of its own. As many as the way has steps fill it; with more of them those
+ * that go up would meet those that come down. */
+enum { PIECE_BYTES = 64 << 10 };
 
 /* Between the numbers left and right of it by half its lowest bit: in-order numbering of a binary tree. */
 static struct tree_node
@@ -54,108 +56,99 @@ double_tree_node(int tree, int rank, int ranks)
     return node;
 }
 
-/* ---- pieces ---- */
+/* ---- rounds ---- */
 
 struct double_tree {
     const struct collective *call;
-    struct tree_node         node[2];
-    int                      pieces;     /* of each half */
+    int                      levels, pieces;   /* pieces: of each half */
 };
 
-static struct exchange
-piece_of(const struct double_tree *trees, int tree, int piece)
+/* Above the leaves: the second tree's ranks by their places in the first. */
+static int
+height(const struct double_tree *trees, int tree, int rank)
 {
-    struct part half = part_of((struct part){ 0, trees->call->elements }, tree, 2);
-    struct part part = part_of(half, piece, trees->pieces);
-    return (struct exchange){ .to = -1, .from = -1, .chunk = tree * trees->pieces + piece, .send = part,
-                              .receive = part, .goes_on = true };
+    int ranks = trees->call->ranks, place = tree == 0 ? rank : renamed(rank, ranks, false), steps = 0;
+    while (steps < trees->levels && (place & 1 << steps) == 0)
+        steps++;
+    return steps;
+}
+
+/* What goes from one rank to the other in this round, rounds counting from 0; below 0: nothing. A rank of height h
+ * takes piece 0 from both its children in round h - 1, and L being the root's, has it for them 2 (L - h) + 1 later. */
+static int
+piece_between(const struct double_tree *trees, int tree, int from, int to, int round)
+{
+    int ranks = trees->call->ranks, piece = -1;
+    if (double_tree_node(tree, from, ranks).parent == to)
+        piece = round - (height(trees, tree, to) - 1);
+    else if (double_tree_node(tree, to, ranks).parent == from)
+        piece = round - (2 * trees->levels - height(trees, tree, from));
+    return piece < trees->pieces ? piece : -1;
+}
+
+/* ---- what a rank does in one ---- */
+
+struct turn { int round; bool second, sends; };   /* second: what goes after a message over the same link */
+
+static bool
+piece_moves(struct task *me, const struct double_tree *trees, const struct turn *turn, int tree, int peer, bool up)
+{
+    const struct collective *call = trees->call;
+    int from = turn->sends ? call->rank : peer, to = turn->sends ? peer : call->rank;
+    int piece = piece_between(trees, tree, from, to, turn->round);
+    if (piece < 0 || turn->second != (tree == 1 && piece_between(trees, 0, from, to, turn->round) >= 0))
+        return true;
+    struct part     half = part_of((struct part){ 0, call->elements }, tree, 2);
+    struct part     part = part_of(half, piece, trees->pieces);
+    struct exchange hop  = { .to = turn->sends ? to : -1, .from = turn->sends ? -1 : from, .send = part,
+                             .receive = part, .chunk = tree * trees->pieces + piece, .reduce = up, .goes_on = true };
+    return exchange_run(me, call, &hop);
 }
 
 static bool
-piece_up(struct task *me, const struct double_tree *trees, int tree, int piece)
+turn_run(struct task *me, const struct double_tree *trees, const struct turn *turn)
 {
-    const struct tree_node *node = &trees->node[tree];
-    struct exchange         hop  = piece_of(trees, tree, piece);
-    hop.reduce = true;
-    for (int i = 0; i < 2; i++) {
-        hop.from = node->children[i];
-        if (hop.from >= 0 && !exchange_run(me, trees->call, &hop))
-            return false;
+    bool ok = true;
+    for (int tree = 0; tree < 2 && ok; tree++) {
+        struct tree_node node = double_tree_node(tree, trees->call->rank, trees->call->ranks);
+        for (int i = 0; i < 2 && ok; i++)
+            ok = node.children[i] < 0 || piece_moves(me, trees, turn, tree, node.children[i], !turn->sends);
+        ok = ok && (node.parent < 0 || piece_moves(me, trees, turn, tree, node.parent, turn->sends));
     }
-    hop.from = -1;
-    hop.to   = node->parent;
-    return hop.to < 0 || exchange_run(me, trees->call, &hop);
+    return ok;
 }
 
-static bool
-piece_down(struct task *me, const struct double_tree *trees, int tree, int piece)
+static struct double_tree
+double_tree_of(const struct collective *call)
 {
-    const struct tree_node *node = &trees->node[tree];
-    struct exchange         hop  = piece_of(trees, tree, piece);
-    hop.from = node->parent;
-    if (hop.from >= 0 && !exchange_run(me, trees->call, &hop))
-        return false;
-    hop.from = -1;
-    for (int i = 0; i < 2; i++) {
-        hop.to = node->children[i];
-        if (hop.to >= 0 && !exchange_run(me, trees->call, &hop))
-            return false;
-    }
-    return true;
+    struct double_tree trees = { .call = call };
+    while (1 << trees.levels < call->ranks)
+        trees.levels++;
+    int64_t most = 2 * trees.levels - 1, pieces = call->bytes / 2 / PIECE_BYTES;
+    trees.pieces = (int)(pieces < 1 ? 1 : pieces > most ? most : pieces);
+    return trees;
 }
 
-static int
-levels(int ranks)
-{
-    int count = 0;
-    while (1 << count < ranks)
-        count++;
-    return count;
-}
-
-static int
-piece_count(double bytes)
-{
-    int64_t half = (int64_t)bytes / 2, count = (half + PIECE_BYTES - 1) / PIECE_BYTES;
-    return count > 0 ? (int)count : 1;
-}
-
-/* A piece comes down some 2 log2(N) pieces after it went up, so meanwhile those go up: all ranks take both ways in this
- * order, which no wait can turn round. */
 static bool
 double_tree_all_reduce(struct task *me, const struct collective *call)
 {
-    struct double_tree trees = { .call = call, .pieces = piece_count((double)call->bytes) };
-    int                lag   = 2 * levels(call->ranks);
-    for (int tree = 0; tree < 2; tree++)
-        trees.node[tree] = double_tree_node(tree, call->rank, call->ranks);
-    for (int turn = 0; turn < trees.pieces + lag; turn++)
-        for (int way = 0; way < 4; way++) {
-            int tree = way % 2, piece = way < 2 ? turn : turn - lag;
-            if (piece < 0 || piece >= trees.pieces)
-                continue;
-            if (!(way < 2 ? piece_up(me, &trees, tree, piece) : piece_down(me, &trees, tree, piece)))
+    struct double_tree trees = double_tree_of(call);
+    for (int round = 0; round < 2 * trees.levels + trees.pieces - 1; round++)
+        for (int second = 0; second < 2; second++)
+            if (!turn_run(me, &trees, &(struct turn){ round, second, .sends = true }) ||
+                !turn_run(me, &trees, &(struct turn){ round, second, .sends = false }))
                 return false;
-        }
     return true;
-}
-
-static double
-double_tree_price(const struct reduce_size *size)
-{
-    int    pieces = piece_count(size->bytes);
-    double piece  = hop_us(size, size->per_node < size->ranks ? size->per_node : 1, size->bytes / 2 / pieces, 2);
-    return (2 * levels(size->ranks) + pieces - 1) * piece;
 }
 
 static struct cut
 double_tree_cut(const struct collective *call)
 {
-    return (struct cut){ 2, piece_count((double)call->bytes), 0 };
+    return (struct cut){ 2, double_tree_of(call).pieces, 0 };
 }
 
 const struct algorithm algorithm_double_tree = {
-    "double_tree", double_tree_all_reduce, double_tree_price, double_tree_cut,
-    "4 (N-1) for each 512 KiB of a half", "at most 2 S",
+    "double_tree", double_tree_all_reduce, double_tree_cut, true,
+    "4 (N-1) P, P pieces of each half", "at most 2 S",
     "two binary trees, each for half the data, up and down in pieces: NCCL's for many nodes"
 };

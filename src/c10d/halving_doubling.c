@@ -81,19 +81,6 @@ halving_all_reduce(struct task *me, const struct collective *call)
     return exchange_run(me, call, &tell);
 }
 
-/* Between nodes all ranks of a node send at once. */
-static double
-halving_price(const struct reduce_size *size)
-{
-    int    power = power_below(size->ranks), flows = size->per_node < power ? size->per_node : power;
-    double us    = power < size->ranks ? 2 * hop_us(size, 1, size->bytes, 1) : 0, bytes = size->bytes;
-    for (int bit = 1; bit < power; bit *= 2) {
-        bytes /= 2;
-        us += 2 * hop_us(size, bit, bytes, flows);
-    }
-    return us;
-}
-
 static struct cut
 halving_cut(const struct collective *call)
 {
@@ -101,7 +88,7 @@ halving_cut(const struct collective *call)
 }
 
 const struct algorithm algorithm_halving_doubling = {
-    "halving_doubling", halving_all_reduce, halving_price, halving_cut,
+    "halving_doubling", halving_all_reduce, halving_cut, true,
     "2 P log2(P) + 2 (N-P), P the power of two below N",
     "2 (P-1)/P S; folded pairs: S more",
     "partners at distances 1, 2, 4 ... exchange half of what is left, then the same backwards"

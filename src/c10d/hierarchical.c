@@ -4,37 +4,18 @@
  * Nodes are those of the lesson's topology; where they have different numbers of the group's ranks, they are cut in
  * smaller ones of equal size, the greatest common divisor. PyTorch: NCCL's rings over nodes, Horovod's hierarchical. */
 #include "c10d/local.h"
-#include "device/cells.h"
 
 static bool
 hierarchical_all_reduce(struct task *me, const struct collective *call)
 {
     int  per_node = nodes_ranks_each(call->channel), nodes = call->ranks / per_node;
     int  node     = call->rank / per_node, place = call->rank % per_node;
-    int *inside   = scratch_new(me, (size_t)per_node, sizeof *inside);
-    int *between  = scratch_new(me, (size_t)nodes, sizeof *between);
-    if (inside == NULL || between == NULL)
-        return false;
-    for (int i = 0; i < per_node; i++)
-        inside[i] = node * per_node + i;
-    for (int i = 0; i < nodes; i++)
-        between[i] = i * per_node + place;
     struct part all  = { 0, call->elements };
-    struct ring here = { .call = call, .members = inside, .place = place, .size = per_node, .part = all };
-    struct ring away = { .call = call, .members = between, .place = node, .size = nodes,
+    struct ring here = { .call = call, .first_rank = node * per_node, .place = place, .size = per_node, .part = all };
+    struct ring away = { .call = call, .first_rank = place, .apart = per_node, .place = node, .size = nodes,
                          .part = part_of(all, place, per_node), .first_chunk = place * nodes };
     return ring_open(me, &here) && ring_open(me, &away) && ring_reduce_scatter(me, &here) &&
            ring_reduce_scatter(me, &away) && ring_all_gather(me, &away) && ring_all_gather(me, &here);
-}
-
-static double
-hierarchical_price(const struct reduce_size *size)
-{
-    int    per_node = size->per_node, nodes = size->ranks / per_node;
-    double inside   = 2 * (per_node - 1) * hop_us(size, 1, size->bytes / per_node, 1);
-    return nodes == 1 ? inside
-                      : (per_node > 1 ? inside : 0) +
-                            2 * (nodes - 1) * hop_us(size, per_node, size->bytes / size->ranks, per_node);
 }
 
 static struct cut
@@ -45,7 +26,7 @@ hierarchical_cut(const struct collective *call)
 }
 
 const struct algorithm algorithm_hierarchical = {
-    "hierarchical", hierarchical_all_reduce, hierarchical_price, hierarchical_cut,
+    "hierarchical", hierarchical_all_reduce, hierarchical_cut, true,
     "2 N (g-1) + 2 N (N/g-1), g ranks a node",
     "2 (N-1)/N S", "reduce-scatter in the node, a ring between nodes for each of its ranks, all-gather in the node"
 };

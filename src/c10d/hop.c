@@ -229,10 +229,15 @@ bool
 exchange_run(struct task *me, const struct collective *call, const struct exchange *exchange)
 {
     struct hop hop = { .chunk = exchange->chunk, .reduce = exchange->reduce, .goes_on = exchange->goes_on,
+                       .out = exchange->out, .in = exchange->in,
                        .received = exchange_received, .context = (void *)(uintptr_t)call };
-    if (exchange->to >= 0 && (hop.out = link_between(me, call->channel, call->rank, exchange->to)) == NULL)
+    if (rehearses(call))
+        return rehearsal_note(me, call, exchange);
+    if (exchange->to >= 0 && hop.out == NULL &&
+        (hop.out = link_between(me, call->channel, call->rank, exchange->to)) == NULL)
         return false;
-    if (exchange->from >= 0 && (hop.in = link_between(me, call->channel, exchange->from, call->rank)) == NULL)
+    if (exchange->from >= 0 && hop.in == NULL &&
+        (hop.in = link_between(me, call->channel, exchange->from, call->rank)) == NULL)
         return false;
     hop.send            = part_message(call, exchange->send);
     hop.receive         = part_message(call, exchange->receive);

@@ -79,6 +79,7 @@ local_disconnect(struct task *me, void *channel_)
     }
     map_free(&channel->inboxes);
     map_free(&channel->links);
+    map_free(&channel->cheapest);
     monitor_destroy(&channel->monitor);
     free(channel);
 }

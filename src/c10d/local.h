@@ -2,7 +2,8 @@
  * traced. They know of process groups what backend.h says, as any back-end does.
  *
  *   local.c  the table    all_reduce.c  its algorithms, a page each: ring.c, binomial.c, double_tree.c, naive.c,
- *   halving_doubling.c, hierarchical.c, direct.c    tree.c  broadcast and barrier    post.c  send, recv
+ *   halving_doubling.c, hierarchical.c, direct.c    rehearsal.c  their prices
+ *   tree.c  broadcast and barrier    post.c  send, recv
  *   reduce_scatter.c  and reduce    gather.c  and scatter    alltoall.c
  *   hop.c    one step of any of them    link.c  messages between two ranks    wire.c  when they arrive
  *   handover.c  messages between threads
@@ -58,6 +59,8 @@ struct channel {
     struct remote_channel *remote;   /* remote.h; NULL: all its ranks are tasks of this process */
     struct nccl_channel   *nccl;     /* nccl.h; NULL: all elements go through the host's memory */
     struct map             hop_counts, post_counts;   /* remote_hops.c's, remote_post.c's; in the monitor */
+    struct map             cheapest;     /* `stepped`: all_reduce.c's table, by a tensor's bytes and elements; in the monitor */
+    struct rehearsal      *rehearsal;    /* rehearsal.c's; NULL: messages go */
 };
 
 /* ---- wires: when messages arrive. In `stepped` only: in `free` there are no prices ---- */
@@ -212,6 +215,7 @@ struct message part_message(const struct collective *call, struct part part);
 struct exchange {
     int         to, from;          /* -1: nobody */
     int         chunk;
+    struct link *out, *in;         /* theirs; NULL: to be looked up */
     struct part send, receive;
     bool        reduce, goes_on, in_turn, in_place;
 };
@@ -230,8 +234,8 @@ void algorithm_announce(struct task *me, const char *name, int64_t elements, con
 struct algorithm {
     const char *name;
     bool      (*run)(struct task *me, const struct collective *call);
-    double    (*price)(const struct reduce_size *size);   /* us; NULL: "auto" does not take it */
     struct cut (*cut)(const struct collective *call);     /* NULL: the tensor goes as a whole */
+    bool        has_price;                                /* "auto" may take it: it is made of exchanges alone */
     const char *hops, *bytes;                             /* of all ranks; that one sends: N ranks, S bytes */
     const char *help;
 };
@@ -241,13 +245,17 @@ const struct algorithm *algorithm_at(size_t index);       /* in teaching order; 
 /* The one that an all-reduce names, or the back-end's choice. NULL: failed, there is none. */
 bool algorithm_is_built_in(const char *name);
 const struct algorithm *algorithm_chosen(struct task *me, const struct collective *call);
+/* How long it takes in `stepped` where all ranks begin at once and nothing else is under way, in ps. false: failed. */
+bool rehearsal_price(struct task *me, const struct collective *call, const struct algorithm *algorithm, uint64_t *ps);
+bool rehearsal_note(struct task *me, const struct collective *call, const struct exchange *exchange);
+bool rehearses(const struct collective *call);            /* exchanges are noted, none moves an element */
 /* How many of the group's ranks stand together on each node, if need be on a part of a node. */
 int nodes_ranks_each(const struct channel *channel);
 
 /* Rings over some of the ranks, for all algorithms that are made of them. */
 struct ring {
     const struct collective *call;
-    const int      *members;     /* ranks of the group in the ring's order; NULL: all of them */
+    int             first_rank, apart;   /* of the group: the ring's first one; from one to the next, 0 as 1 */
     int             place, size; /* mine among them */
     bool            forwards;    /* sends to the next place, in NCCL's order; else to the one before, in Gloo's */
     struct part     part;        /* what goes round */

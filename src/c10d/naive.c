@@ -22,6 +22,6 @@ naive_all_reduce(struct task *me, const struct collective *call)
 }
 
 const struct algorithm algorithm_naive = {
-    "naive", naive_all_reduce, NULL, NULL, "2 (N-1)", "S; rank 0: (N-1) S",
+    "naive", naive_all_reduce, NULL, false, "2 (N-1)", "S; rank 0: (N-1) S",
     "everything to rank 0, one rank after the other, and back"
 };

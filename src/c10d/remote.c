@@ -303,7 +303,7 @@ transport_all_reduce(struct task *me, const struct collective *call)
 }
 
 const struct algorithm algorithm_transport = {
-    "transport", transport_all_reduce, NULL, NULL, "the transport's", "the transport's",
+    "transport", transport_all_reduce, NULL, false, "the transport's", "the transport's",
     "what Gloo or MPI does by itself; only where ranks are processes"
 };
 

@@ -23,10 +23,12 @@ ring_turn(const struct ring *ring)
     return ring->forwards ? 1 : -1;
 }
 
+/* The rank of the group so many places further. */
 static int
-ring_rank(const struct ring *ring, int place)
+ring_rank(const struct ring *ring, int places)
 {
-    return ring->members != NULL ? ring->members[place] : place;
+    int apart = ring->apart > 0 ? ring->apart : 1;
+    return ring->first_rank + apart * ring_place(ring, ring->place + places);
 }
 
 /* The chunk that is sent as number `step` of a round that begins with `first`; one later it is the one that was
@@ -48,12 +50,10 @@ bool
 ring_open(struct task *me, struct ring *ring)
 {
     const struct collective *call = ring->call;
-    int next     = ring_rank(ring, ring_place(ring, ring->place + ring_turn(ring)));
-    int previous = ring_rank(ring, ring_place(ring, ring->place - ring_turn(ring)));
-    if (ring->size == 1)
+    if (ring->size == 1 || rehearses(call))
         return true;
-    ring->out = link_between(me, call->channel, call->rank, next);
-    ring->in  = link_between(me, call->channel, previous, call->rank);
+    ring->out = link_between(me, call->channel, call->rank, ring_rank(ring, ring_turn(ring)));
+    ring->in  = link_between(me, call->channel, ring_rank(ring, -ring_turn(ring)), call->rank);
     return ring->out != NULL && ring->in != NULL;
 }
 
@@ -76,26 +76,16 @@ is_gather(const struct collective *call)
     return call->outputs != NULL || call->gathered != NULL;
 }
 
-/* Chunk `index` as a message: the last ones may be short or empty. */
-static struct message
+/* The last ones may be short or empty. */
+static struct part
 ring_chunk(const struct ring *ring, int index)
 {
-    const struct collective *call = ring->call;
-    if (is_gather(call))
-        return gathered_chunk(call, index);
     if (ring->chunk == 0)
-        return part_message(call, part_of(ring->part, index, ring->size));
+        return part_of(ring->part, index, ring->size);
     int64_t count = ring->part.count, begin = ring->chunk * index, end = begin + ring->chunk;
     begin = begin < count ? begin : count;
     end   = end < count ? end : count;
-    return part_message(call, (struct part){ ring->part.first + begin, end - begin });
-}
-
-static bool
-ring_received(struct task *me, struct hop *hop)
-{
-    hop_tell(me, hop->context);
-    return true;
+    return (struct part){ ring->part.first + begin, end - begin };
 }
 
 /* A whole tensor of an all-gather has come. */
@@ -107,24 +97,37 @@ ring_gathered(struct task *me, struct hop *hop)
     return true;
 }
 
+static bool
+gather_step(struct task *me, const struct ring *ring, int mine, int theirs)
+{
+    const struct collective *call = ring->call;
+    struct hop hop = { .chunk = ring->first_chunk + mine, .out = ring->out, .in = ring->in,
+                       .send = gathered_chunk(call, mine), .receive = gathered_chunk(call, theirs),
+                       .received = ring_gathered, .context = call->outputs != NULL ? call->outputs[theirs] : NULL };
+    hop.send.in_place = true;
+    return hop_run(me, call, &hop);
+}
+
+static bool
+sum_step(struct task *me, const struct ring *ring, int mine, int theirs, bool reduce)
+{
+    struct exchange step = { .to = ring_rank(ring, ring_turn(ring)), .from = ring_rank(ring, -ring_turn(ring)),
+                             .out = ring->out, .in = ring->in, .chunk = ring->first_chunk + mine,
+                             .send = ring_chunk(ring, mine), .receive = ring_chunk(ring, theirs),
+                             .reduce = reduce, .in_place = true };
+    return exchange_run(me, ring->call, &step);
+}
+
 /* Once round: N - 1 steps, in each of which every chunk but one moves on by a rank. */
 static bool
 ring_round(struct task *me, struct ring *ring, int first, bool reduce)
 {
-    const struct collective *call = ring->call;
-    for (int step = 0; step < ring->size - 1; step++) {
-        int  mine = ring_chunk_at(ring, first, step), theirs = ring_chunk_at(ring, first, step + 1);
-        bool whole = is_gather(call);
-        struct tensor *output = call->outputs != NULL ? call->outputs[theirs] : NULL;
-        struct hop hop = { .chunk = ring->first_chunk + mine, .reduce = reduce, .out = ring->out, .in = ring->in,
-                           .send = ring_chunk(ring, mine), .receive = ring_chunk(ring, theirs),
-                           .received = whole ? ring_gathered : ring_received,
-                           .context = whole ? (void *)output : (void *)(uintptr_t)call };
-        hop.send.in_place = true;
-        if (!hop_run(me, call, &hop))
-            return false;
+    bool ok = true;
+    for (int step = 0; step < ring->size - 1 && ok; step++) {
+        int mine = ring_chunk_at(ring, first, step), theirs = ring_chunk_at(ring, first, step + 1);
+        ok = is_gather(ring->call) ? gather_step(me, ring, mine, theirs) : sum_step(me, ring, mine, theirs, reduce);
     }
-    return true;
+    return ok;
 }
 
 /* The chunk that came last has everybody's part in it: this rank owns it. */
@@ -169,14 +172,6 @@ ring_all_reduce(struct task *me, const struct collective *call)
     return ring_open(me, &ring) && ring_reduce_scatter(me, &ring) && ring_all_gather(me, &ring);
 }
 
-/* A step is as long as its slowest message; one crosses each border between nodes. */
-static double
-ring_price(const struct reduce_size *size)
-{
-    double chunk = size->bytes / size->ranks;
-    return 2 * (size->ranks - 1) * hop_us(size, size->per_node < size->ranks ? size->per_node : 1, chunk, 1);
-}
-
 static struct cut
 ring_cut(const struct collective *call)
 {
@@ -184,7 +179,7 @@ ring_cut(const struct collective *call)
 }
 
 const struct algorithm algorithm_ring = {
-    "ring", ring_all_reduce, ring_price, ring_cut, "2 N (N-1)", "2 (N-1)/N S",
+    "ring", ring_all_reduce, ring_cut, true, "2 N (N-1)", "2 (N-1)/N S",
     "a chunk a rank goes round twice, first adding up, then telling the sum; all links are busy all the time"
 };
 

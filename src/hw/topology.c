@@ -1,5 +1,5 @@
 /* Nodes: plain divisions. Order of use: topology_nodes for who keeps something for each, topology_crosses a
- * message; hop_us for who chooses between algorithms. */
+ * message. */
 #include "hw/topology.h"
 
 int
@@ -18,12 +18,4 @@ int
 topology_nodes(const struct topology *topology, int ranks)
 {
     return ranks > 0 ? topology_node(topology, ranks - 1) + 1 : 0;
-}
-
-double
-hop_us(const struct reduce_size *size, int distance, double bytes, int flows)
-{
-    bool                     crosses = distance >= size->per_node;
-    const struct link_price *price   = crosses ? &size->inter : &size->intra;
-    return price->latency_us + bytes * (crosses ? flows : 1) / price->bytes_per_us;
 }

@@ -15,9 +15,4 @@ struct topology {
 int  topology_node(const struct topology *topology, int rank);            /* 0 where all are alike */
 bool topology_crosses(const struct topology *topology, int from, int to); /* from a node to another one */
 int  topology_nodes(const struct topology *topology, int ranks);          /* how many so many ranks need */
-
-/* What a collective is made of, for prices: `ranks`, `per_node` of them on each node (1: all on nodes of their own). */
-struct reduce_size { int ranks, per_node; double bytes; struct link_price intra, inter; };
-/* How long a message of `bytes` takes from a rank to the one `distance` further, where `flows` leave a node at once. */
-double hop_us(const struct reduce_size *size, int distance, double bytes, int flows);
 #endif

@@ -67,6 +67,38 @@ cmp_ok(time_of(8,   'ring'),         '==', 1820,      '8 ranks of a node');
 cmp_ok(time_of(256, 'ring'),         '==', 32671.875, 'one ring over 32 nodes');
 cmp_ok(time_of(256, 'hierarchical'), '==', 22745,     'two levels');
 
+# ---- auto is as fast as the best ----
+
+my $sizes = lesson('auto', <<'END');
+local rs = require "ringside"
+local dist = rs.distributed
+local names = { "auto", "ring", "tree", "double_tree", "halving_doubling" }
+rs.lesson { title = "auto", hardware = "classroom", costs = { host = 0, kernel = 0 } }
+local before = {}
+for _, elements in ipairs { 3, 5000, 70000, 400000, 1500000 } do
+  for _, name in ipairs(names) do
+    dist.spawn(function(rank) dist.all_reduce(rs.ones(elements), { algorithm = name }) end, { world = tonumber((...)) })
+    local most = 0
+    for _, event in ipairs(rs.trace:events { kind = "c10d.allreduce" }) do
+      if not before[event.seq] then most = math.max(most, rs.trace:duration(event)) end
+      before[event.seq] = true
+    end
+    print("took", elements, name, most)
+  end
+end
+END
+
+for my $world (3, 4, 5, 8) {
+    my ($run, %took) = (ringside('run', $sizes, '--', $world));
+    $took{$1}{$2} = $3 while $run->{out} =~ /^took\t(\d+)\t(\w+)\t([\d.]+)$/mg;
+    is(scalar keys %took, 5, "$world ranks: five sizes");
+    for my $elements (sort { $a <=> $b } keys %took) {
+        my $auto = delete $took{$elements}{auto};
+        my ($best) = sort { $a <=> $b } values %{ $took{$elements} };
+        cmp_ok($auto, '<=', 1.02 * $best, "$world ranks, $elements elements: auto takes no longer than the best");
+    }
+}
+
 # ---- what is refused ----
 
 sub told {

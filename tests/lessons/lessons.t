@@ -270,7 +270,8 @@ my %checks = (
         'halving_doubling: 48 hops', 'halving_doubling: 14 times the tensor in all',
         'halving_doubling of 1 KiB: 60.1792 us', 'ring: all ranks have the sum', 'ring of 64 MiB: 11884.0512 us',
         'tree: all ranks have the sum', 'tree of 64 MiB: 40325.3184 us', 'halving_doubling: all ranks have the sum',
-        'halving_doubling of 64 MiB: 11804.0512 us',
+        'halving_doubling of 64 MiB: 11804.0512 us', 'double_tree: all ranks have the sum',
+        'double_tree: no rank sends more than twice the tensor', 'double_tree of 64 MiB: 6810.8872 us',
         'at 188235 bytes ring and tree differ by less than a hundredth of a microsecond',
     ],
     '25-stragglers' => [
@@ -401,6 +402,7 @@ my %virtual = map { $_ => 1 } (
     'rank 1 waits for rank 2', 'rank 2 waits for rank 0',
     'ring of 1 KiB: 140.1792 us', 'tree of 1 KiB: 60.6144 us', 'halving_doubling of 1 KiB: 60.1792 us',
     'ring of 64 MiB: 11884.0512 us', 'tree of 64 MiB: 40325.3184 us', 'halving_doubling of 64 MiB: 11804.0512 us',
+    'double_tree of 64 MiB: 6810.8872 us',
     'at 188235 bytes ring and tree differ by less than a hundredth of a microsecond',
     'rank 2: the step ends after 1366 us', 'of 10.0032 us each, one after the other',
     'in 60.0048 us, as the built-in one', 'rank 2 was 500 us late in a call that all completed',

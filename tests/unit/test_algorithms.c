@@ -257,12 +257,41 @@ latency_against_bandwidth(void **state)
     assert_takes("ring", small, 140.1792);
     assert_takes("tree", small, 60.6144);
     assert_takes("halving_doubling", small, 60.1792);
+    assert_takes("double_tree", small, 60.3072);
     assert_takes("auto", small, 60.1792);
     assert_takes("ring", large, 11884.0512);
     assert_takes("tree", large, 40325.3184);
     assert_takes("halving_doubling", large, 11804.0512);
     assert_takes("naive", (struct ranks){ .size = 4, .number = 2500 }, 6 * 11);
     assert_takes("direct", (struct ranks){ .size = 5, .number = 2500 }, 20.4);
+}
+
+/* 3 levels up and 3 down: 5 pieces of each half, each a step behind the one before it, in 10 steps. */
+static void
+a_double_trees_pieces_fill_its_way(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 8, .number = 2 * 5 * 26214, .bytes_per_us = 156.25 };
+    assert_takes("double_tree", ranks, 10 * (10 + 26214 * 4 / 156.25));
+    ranks = run_named("double_tree", ranks);
+    struct tally tally = tally_of(&ranks);
+    assert_int_equal(tally.hops, 4 * 7 * 5);
+    assert_int_equal(tally.bytes, 2 * 7 * 262140 * 4);
+    ranks_free(&ranks);
+}
+
+/* Where both trees send over one link, in a round, neither waits for the other for ever. */
+static void
+its_trees_share_links(void **state)
+{
+    (void)state;
+    for (int size = 2; size < 14; size++) {
+        struct ranks ranks = run_named("double_tree", (struct ranks){ .size = size, .number = 300001 });
+        ranks_free(&ranks);
+        ranks_run(&ranks, EXECUTOR_FREE);
+        assert_no_errors(&ranks);
+        ranks_free(&ranks);
+    }
 }
 
 /* 100 MB, a node's card 10 GB/s, or as much less of each as makes 100 MB 102400 bytes. */
@@ -581,6 +610,8 @@ main(void)
         cmocka_unit_test(each_chunk_of_a_ring_visits_each_position_once),
         cmocka_unit_test(every_rank_is_a_leaf_in_one_of_the_two_trees),
         cmocka_unit_test(latency_against_bandwidth),
+        cmocka_unit_test(a_double_trees_pieces_fill_its_way),
+        cmocka_unit_test(its_trees_share_links),
         cmocka_unit_test(from_8_to_256),
         cmocka_unit_test(transfers_share_a_nodes_card),
         cmocka_unit_test(every_algorithm_reduces_everything_in_both_executors),
