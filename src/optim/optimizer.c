@@ -21,6 +21,7 @@
 #include <stdlib.h>
 #include "autograd/call.h"
 #include "autograd/node.h"
+#include "base/math.h"
 #include "base/vec.h"
 #include "sched/stage.h"
 
@@ -270,8 +271,8 @@ step_adam(struct task *me, const struct optim_options *options, struct optim_sta
         if (!buffer_ready(me, state, slot, 0))
             return false;
     rule.decoupled  = options->decoupled_weight_decay;
-    rule.step_size  = options->lr / (1 - whole_power(options->beta1, state->steps + 1));
-    rule.correction = sqrt(1 - whole_power(options->beta2, state->steps + 1));
+    rule.step_size  = options->lr / (1 - math_pow(options->beta1, (double)state->steps + 1));
+    rule.correction = sqrt(1 - math_pow(options->beta2, (double)state->steps + 1));
     args.in[2]      = state->slot[0];
     args.in[3]      = state->slot[1];
     if (options->amsgrad) {

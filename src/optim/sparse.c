@@ -10,6 +10,7 @@
  * In PyTorch: torch/optim/sgd.py, adagrad.py, _functional.py (sparse_adam). */
 #include <math.h>
 #include "autograd/call.h"
+#include "base/math.h"
 #include "optim/internal.h"
 #include "sched/task.h"
 
@@ -97,8 +98,8 @@ sparse_adam(struct task *me, const struct optim_options *options, struct optim_s
     struct tensor *g = grad->values, *square = op_on(me, OP_square, g, NULL, 1);
     struct tensor *mean = moved_mean(me, state->slot[0], grad, g, 1 - options->beta1);
     struct tensor *size = root_of(me, moved_mean(me, state->slot[1], grad, square, 1 - options->beta2), options->eps);
-    double         far1 = 1 - whole_power(options->beta1, state->steps + 1);
-    double         far2 = 1 - whole_power(options->beta2, state->steps + 1);
+    double         far1 = 1 - math_pow(options->beta1, (double)state->steps + 1);
+    double         far2 = 1 - math_pow(options->beta2, (double)state->steps + 1);
     struct tensor *way = tensor_mul_number(me, tensor_div(me, mean, size), -(options->lr * sqrt(far2) / far1));
     return way != NULL && add_to_rows(me, state->param, grad, way, 1);
 }
