@@ -77,7 +77,7 @@ draw_log1p(double x)
 
 /* ---- the circle ---- */
 
-/* sin(x + tail) and cos(x + tail) from the row next to |x|, for |x| up to 0.8. d: from there; s, c: sin d, 1 - cos d. */
+/* sin(x + tail) and cos(x + tail) from the row next to |x|, |x| up to 0.855. d: from there; s, c: sin d, 1 - cos d. */
 static double
 sine_of_rest(double x, double tail)
 {

@@ -81,7 +81,7 @@ MATH double
 math_expm1(double x)
 {
     if (x != x || fabs(x) < 0x1p-27)
-        return x + 0.5 * x * x;
+        return x != 0 ? x + 0.5 * x * x : x;
     if (fabs(x) > 40)
         return x > 0 ? math_exp(x) : -1;
     struct double_double power = expm1_parts(x);
@@ -543,36 +543,40 @@ inner_erf(struct double_double z)
 }
 
 /* (1 - erf(y)) e^(y^2) of t = (y - 3) / (y + 3), y from 1 to 6, within 2^-58 of what is left of 1. */
-BOTH double
-outer_erf(double t)
+BOTH struct double_double
+outer_erf(struct double_double t)
 {
     static const double factors[] = {
         0x1.4f3e27c75b58p-36,   0x1.55f04ea8b1586p-20, 0x1.0ea0f9a44c501p-19, -0x1.0cb4a1e6ed073p-17,
         -0x1.af0e3bd0204dfp-17, 0x1.0cb25bd3633d9p-14, 0x1.7b9f1d09620e1p-15, -0x1.39085cdb86c6dp-11,
         0x1.73101f537c6d3p-11,  0x1.17c83903f953bp-8,  -0x1.8fa58eb5e815bp-6, 0x1.258b13b011941p-4,
-        -0x1.336ffbef08b79p-3,  0x1.f6ff2041059adp-3,  -0x1.4e102b9cf8513p-2, 0x1.6e9827d229d2dp-3,
+        -0x1.336ffbef08b79p-3,  0x1.f6ff2041059adp-3,
     };
     double sum = 0;
-    for (int i = 0; i < 16; i++)
-        sum = sum * t + factors[i];
-    return sum;
+    for (int i = 0; i < 14; i++)
+        sum = sum * t.high + factors[i];
+    struct double_double slope = dd_sum(-0x1.4e102b9cf8513p-2, sum * t.high);
+    return dd_plus(dd(0x1.6e9827d229d2dp-3, 0), dd_times(slope, t));
 }
 
-/* 0.8 */
+/* 0.7 */
 MATH double
 math_erf(double x)
 {
     double y = fabs(x);
     int    k;
-    if (x != x || y > 6)
-        return x != x ? x : x > 0 ? 1 : -1;
-    struct double_double square = dd_product(y, y);
+    if (!(y > 0 && y <= 6))
+        return y > 6 ? copysign(1, x) : x;
+    struct double_double square = dd_product(y, y), sum;
     if (y < 1) {
-        struct double_double more = dd_times(inner_erf(square), dd(x, 0)), sum = dd_ordered_sum(x, more.high);
+        struct double_double more = dd_times(inner_erf(square), dd(x, 0));
+        sum = dd_ordered_sum(x, more.high);
         return sum.high + (sum.low + more.low);
     }
     struct double_double power = exp_parts(-square.high, -square.low, &k);
-    double               left  = scaled(power.high, k) * outer_erf((y - 3) / (y + 3));
-    return x > 0 ? 1 - left : left - 1;
+    struct double_double share = outer_erf(dd_over(dd_sum(y, -3), dd_sum(y, 3))), left = dd_times(share, power);
+    sum = dd_ordered_sum(1, -scaled(left.high, k));
+    y   = sum.high + (sum.low - scaled(left.low, k));
+    return x > 0 ? y : -y;
 }
 #endif

@@ -1,5 +1,5 @@
-/* Lua's functions of fractions, with the same bits on every machine: liblua calls the C library's. Those of Lua 5.3 that
- * a Lua may have or not are there everywhere.
+/* Lua's functions of fractions, with the same bits on every machine: liblua calls the C library's. Those of Lua 5.3,
+ * which a Lua may have or not, are there everywhere.
  *
  * Interface: mathematics_open; pow, which the operator ^ of a shared liblua finds here before the C library's. */
 #include "lua/internal.h"
