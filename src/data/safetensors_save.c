@@ -177,7 +177,7 @@ write_all(struct task *me, FILE *file, const struct saved_tensor *items, const s
     if (header == NULL)
         return false;
     for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)(length >> (8 * i));
+        bytes[i] = (unsigned char)((uint64_t)length >> (8 * i));
     bool ok = fwrite(bytes, 1, 8, file) == 8 && fwrite(header, 1, length, file) == length;
     free(header);
     for (size_t i = 0; ok && i < content->count; i++)

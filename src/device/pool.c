@@ -38,7 +38,7 @@ pool_keeps_blocks(void)
 static int
 bin_of(size_t bytes, size_t *size)
 {
-    if (bytes > (size_t)1 << POOL_LARGEST)
+    if ((uint64_t)bytes > (uint64_t)1 << POOL_LARGEST)
         return -1;
     if (bytes <= (size_t)1 << POOL_SMALLEST) {
         *size = (size_t)1 << POOL_SMALLEST;

@@ -126,7 +126,7 @@ static size_t
 mib_to_bytes(double mib)
 {
     double bytes = mib * MIB;
-    return bytes < 0x1p62 ? (size_t)bytes : (size_t)1 << 62;
+    return bytes < (double)(SIZE_MAX / 2) ? (size_t)bytes : SIZE_MAX / 2;
 }
 
 static size_t

@@ -81,7 +81,7 @@ swap(struct fiber *from, struct fiber *to)
 static void
 context_entry(unsigned high, unsigned low)
 {
-    struct fiber *fiber = (struct fiber *)((uintptr_t)high << 32 | low);
+    struct fiber *fiber = (struct fiber *)(uintptr_t)((uint64_t)high << 32 | low);
     fiber->run(fiber->argument);
     abort();
 }
@@ -96,7 +96,7 @@ prepare_stack(struct fiber *fiber)
     }
     context->uc_stack.ss_sp   = fiber->stack;
     context->uc_stack.ss_size = fiber->size;
-    uintptr_t self = (uintptr_t)fiber;
+    uint64_t self = (uintptr_t)fiber;
     makecontext(context, (void (*)(void))context_entry, 2, (unsigned)(self >> 32), (unsigned)self);
     fiber->saved = context;
     return true;
