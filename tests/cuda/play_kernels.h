@@ -1,6 +1,5 @@
 /* The player of kernels: each case has the CPU's function and the emulated kernel work on the same memory and
- * compares all that they wrote, bit by bit or within fake/tolerance.h, for several grids and several orders of
- * threads.
+ * compares all that they wrote, bit by bit, for several grids and several orders of threads.
  *
  * A case of a family (play_FAMILY.c) is a function; struct play is its first argument everywhere:
  *

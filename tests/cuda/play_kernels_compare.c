@@ -10,7 +10,6 @@
 #include "play_kernels_internal.h"
 #include "fake/emulate.h"
 #include "fake/reference.h"
-#include "fake/tolerance.h"
 #include "plugins/cuda/kernels/table.h"
 #include "tensor/cpu/lstm.h"
 
@@ -153,13 +152,12 @@ number_of(const struct play *p, const struct storage *s)
 static bool
 elements_hold(struct play *p, const struct run *run, const struct storage *s)
 {
-    size_t  element = dtype_size(s->dtype);
-    int64_t steps   = kernel_tolerance(run->kernel);
-    char    is[80], wanted[80], before[80], text[500];
+    size_t element = dtype_size(s->dtype);
+    char   is[80], wanted[80], before[80], text[500];
     if (memcmp(s->data, s->wanted, s->bytes) == 0)
         return true;
     for (size_t i = 0; i + element <= s->bytes; i += element) {
-        if (elements_near(s->dtype, s->data + i, s->wanted + i, steps))
+        if (same_element(s->dtype, s->data + i, s->wanted + i))
             continue;
         element_text(s->dtype, s->data + i, is, sizeof is);
         element_text(s->dtype, s->wanted + i, wanted, sizeof wanted);

@@ -27,7 +27,7 @@ CPU_O   := $(CUDA_CU:%=$(OUT)/obj/%.cpu.o)
 
 # What the tests have in the place of the plug-in's own files, which open NVIDIA's libraries.
 FAKE_C    := $(sort $(wildcard tests/cuda/fake/*.c))
-EMULATE_O := $(call obj,$(addprefix tests/cuda/fake/,reference.c tolerance.c)) $(OUT)/obj/tests/cuda/fake/emulate.o
+EMULATE_O := $(call obj,tests/cuda/fake/reference.c) $(OUT)/obj/tests/cuda/fake/emulate.o
 RUNTIME_O := $(call obj,$(filter tests/cuda/fake/runtime%,$(FAKE_C))) $(EMULATE_O)
 FAKE_O    := $(call obj,$(FAKE_C)) $(OUT)/obj/tests/cuda/fake/emulate.o
 FAKED_O   := $(filter-out %/nccl_load.o %/cublas.o,$(CUDA_O)) $(FAKE_O) $(CPU_O)

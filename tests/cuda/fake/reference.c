@@ -2,8 +2,9 @@
  * rounded to their type; integers wrap; of truth values a sum is "or", a product "and". Minimum and maximum keep
  * `into` where neither is less.
  *
- * Interface: reference_elements, reference_all_reduce. */
+ * Interface: reference_elements, reference_all_reduce, same_element. */
 #include "reference.h"
+#include <math.h>
 #include <string.h>
 #include "c10d/group.h"
 
@@ -128,4 +129,12 @@ reference_all_reduce(const struct all_reduce_job *job)
 {
     for (size_t at = 0; at + dtype_size(job->dtype) <= job->bytes; at += dtype_size(job->dtype))
         all_reduce_one(job, at);
+}
+
+bool
+same_element(enum dtype dtype, const void *a, const void *b)
+{
+    if (memcmp(a, b, dtype_size(dtype)) == 0)
+        return true;
+    return dtype_is_float(dtype) && isnan(dtype_fraction(dtype, a)) && isnan(dtype_fraction(dtype, b));
 }

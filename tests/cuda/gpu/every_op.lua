@@ -1,5 +1,5 @@
--- Every op of ops.def on device:0 and on the CPU, forward and backward: the bits have to be equal, or as near as the
--- row says. `ringside run --trust --executor free --exact --device cuda every_op.lua -- FOLDER OPS.DEF SIZES`, SIZES as
+-- Every op of ops.def on device:0 and on the CPU, forward and backward: the bits have to be equal.
+-- `ringside run --trust --executor free --exact --device cuda every_op.lua -- FOLDER OPS.DEF SIZES`, SIZES as
 -- "0,1,3,255"; a fourth word: rows whose ops it is a part of, alone.
 --
 -- A row has the ops it is there for, what it takes, and the function; the last checks are that no op was
@@ -14,8 +14,6 @@ local DEVICE = "device:0"
 local FLOATS = { "float32", "float64", "float16", "bfloat16" }
 local NUMBERS = { "float32", "float64", "float16", "bfloat16", "int64", "int32", "int8", "uint8" }
 local REALS = { "float32", "float64" }
--- The CPU takes the C library's functions of float, which differ from the device's in the last place.
-local NEAR = 2
 local sizes = {}
 for n in sizes_text:gmatch "%d+" do sizes[#sizes + 1] = math.tointeger(n) end
 
@@ -139,9 +137,7 @@ local function try(row, shape, dtype, view)
   end
   if #got ~= #want then return say(row, what, "the device has other gradients than the CPU") end
   for i = 1, #want do
-    local near = i > count and row.near_grad or row.near
-    if dtype == "float64" then near = row.near64 end
-    local text = compare.difference(got[i], want[i], near)
+    local text = compare.difference(got[i], want[i], row.near)
     compared, was_compared[row] = compared + 1, true
     if text then say(row, what, (i <= count and "result " .. i or "gradient " .. (i - count)) .. ": " .. text) end
   end
@@ -150,8 +146,8 @@ end
 -- ---- rows ----
 
 local rows = {}
--- ops: one text with blanks between; takes: kinds of inputs; f; more: near and, of gradients, near_grad (steps; of
--- doubles near64), grad = false (none), types, shapes, views, tail (the longest of its sizes).
+-- ops: one text with blanks between; takes: kinds of inputs; f; more: near (steps that the CPU may be away: it sums in
+-- another order), grad = false (none), types, shapes, views, tail (the longest of its sizes).
 local function row(ops, takes, f, more)
   local r = { ops = ops, takes = takes, f = f }
   for k, v in pairs(more or {}) do r[k] = v end
@@ -168,26 +164,21 @@ local function each(ops, takes, f, more)
   row(ops, takes, f, more)
 end
 
-for _, name in ipairs { "exp", "log", "sin", "cos", "tanh", "sigmoid" } do
-  each(name, { "any" }, rs[name], { near = NEAR, near_grad = NEAR * 4 })
-end
-for _, name in ipairs { "exp2", "expm1", "log2", "log10", "log1p", "sqrt", "rsqrt", "reciprocal", "tan", "asin", "acos",
-                        "atan", "sinh", "cosh" } do
+for _, name in ipairs { "exp", "log", "sin", "cos", "tanh", "sigmoid", "exp2", "expm1", "log2", "log10", "log1p", "sqrt",
+                        "rsqrt", "reciprocal", "tan", "asin", "acos", "atan", "sinh", "cosh", "erf" } do
   each(name, { "any" }, rs[name])
 end
-each("erf", { "any" }, rs.erf, { near_grad = NEAR * 2 })
 for _, name in ipairs { "sign", "floor", "ceil", "trunc", "round", "square", "neg", "abs" } do
   each(name, { "any" }, rs[name], { types = NUMBERS })
 end
 for _, name in ipairs { "isnan", "isinf", "isfinite", "logical_not" } do
   each(name, { "any" }, rs[name], { types = NUMBERS, grad = false })
 end
-for _, name in ipairs { "add", "sub", "mul", "div", "maximum", "minimum", "atan2" } do
+for _, name in ipairs { "add", "sub", "mul", "div", "maximum", "minimum", "atan2", "pow" } do
   each(name, { "any", "any" }, rs[name])
 end
-each("pow", { "any", "any" }, rs.pow, { near_grad = NEAR * 2 })
 for _, name in ipairs { "add", "sub", "mul", "maximum", "minimum", "remainder", "fmod", "floor_divide", "pow" } do
-  each(name, { "any", "whole" }, rs[name], { types = NUMBERS, near_grad = name == "pow" and NEAR * 2 or nil })
+  each(name, { "any", "whole" }, rs[name], { types = NUMBERS })
 end
 for _, name in ipairs { "eq", "ne", "lt", "gt", "le", "ge", "logical_and", "logical_or", "logical_xor" } do
   each(name, { "any", "any" }, rs[name], { types = NUMBERS, grad = false })
@@ -209,8 +200,8 @@ each("clamp", { "any", "any", "any" }, function(a, b, c) return a:clamp(b, c) en
 each("where", { "bool", "any", "any" }, function(c, a, b) return rs.where(c, a, b) end, { types = NUMBERS })
 each("masked_fill", { "any", "bool" }, function(a, m) return a:masked_fill(m, 2) end, { types = NUMBERS })
 each("relu threshold_backward", { "any" }, rs.relu)
-each("tanh_backward", { "any" }, rs.tanh, { near = NEAR, near_grad = NEAR * 4 })
-each("sigmoid_backward", { "any" }, rs.sigmoid, { near = NEAR, near_grad = NEAR * 4 })
+each("tanh_backward", { "any" }, rs.tanh)
+each("sigmoid_backward", { "any" }, rs.sigmoid)
 each("clone", { "any" }, function(a) return a:clone() end, { types = NUMBERS })
 each("copy", { "any" }, function(a) return a:to "float64" end, { types = NUMBERS })
 each("copy", { "any" }, function(a) return a:to "float16" end, { types = NUMBERS })
@@ -220,15 +211,15 @@ each("fill", { "any" }, function(a) return rs.full_like(a, 1.5) end, { grad = fa
 each("cat", { "any", "any" }, function(a, b) return rs.cat({ a, b }, 0) end, { types = NUMBERS })
 each("stack", { "any", "any" }, function(a, b) return rs.stack({ a, b }, 0) end)
 
--- Activations. Those that are made of exp and its like by the C library are near.
-for name, near in pairs { silu = true, gelu = true, softplus = true, elu = true, leaky_relu = false } do
-  each(name .. " " .. name .. "_backward", { "any" }, F[name], { near = near and NEAR * 4 or nil })
+-- Activations.
+for _, name in ipairs { "silu", "gelu", "softplus", "elu", "leaky_relu" } do
+  each(name .. " " .. name .. "_backward", { "any" }, F[name])
 end
 for op, module in pairs {
   celu = nn.CELU, mish = nn.Mish, log_sigmoid = nn.LogSigmoid, hardtanh = nn.Hardtanh, hardsigmoid = nn.Hardsigmoid,
   hardswish = nn.Hardswish,
 } do
-  each(op .. " " .. op .. "_backward", { "any" }, module(), { near = NEAR * 4 })
+  each(op .. " " .. op .. "_backward", { "any" }, module())
 end
 each("softshrink shrink_backward", { "any" }, nn.Softshrink())
 each("hardshrink shrink_backward", { "any" }, nn.Hardshrink())
@@ -262,10 +253,9 @@ fold("std", function(t) return t:std() end, { kind = "unit" })
 fold("cumsum", function(t) return t:cumsum(0) end, { types = NUMBERS })
 fold("cumprod", function(t) return t:cumprod(0) end, { kind = "positive", tail = 257 })
 fold("norm", function(t) return t:norm() end, { kind = "unit" })
-fold("logsumexp", function(t) return t:logsumexp(0) end, { kind = "unit", near = NEAR * 8 })
-fold("softmax softmax_backward", function(t) return t:softmax(0) end, { near = NEAR * 16, kind = "tame" })
-fold("log_softmax log_softmax_backward", function(t) return rs.log_softmax(t, 0) end,
-  { near = NEAR * 16, kind = "tame" })
+fold("logsumexp", function(t) return t:logsumexp(0) end, { kind = "unit" })
+fold("softmax softmax_backward", function(t) return t:softmax(0) end, { kind = "tame" })
+fold("log_softmax log_softmax_backward", function(t) return rs.log_softmax(t, 0) end, { kind = "tame" })
 fold("argsort", function(t) return t:argsort(0, false, true) end, { types = NUMBERS, grad = false })
 fold("sort", function(t) return t:sort(-1, false, true) end)
 fold("max_dim", function(t) return t:max(0) end)
@@ -379,14 +369,13 @@ for _, reduction in ipairs { "mean", "sum", "none" } do
   loss("smooth_l1_loss smooth_l1_loss_backward", { "unit", "unit" },
     function(a, b) return F.smooth_l1_loss(a, b, reduction, 0.7) end)
   loss("soft_margin_loss soft_margin_loss_backward", { "unit", "unit" },
-    function(a, b) return F.soft_margin_loss(a, b:sign(), reduction) end, { near = NEAR * 8 })
-  loss("bce bce_backward", { "share", "share" }, function(a, b) return F.binary_cross_entropy(a, b, nil, reduction) end,
-    { near = NEAR * 8 })
+    function(a, b) return F.soft_margin_loss(a, b:sign(), reduction) end)
+  loss("bce bce_backward", { "share", "share" }, function(a, b) return F.binary_cross_entropy(a, b, nil, reduction) end)
   loss("bce_with_logits bce_with_logits_backward", { "unit", "share" },
-    function(a, b) return F.binary_cross_entropy_with_logits(a, b, nil, reduction) end, { near = NEAR * 8 })
+    function(a, b) return F.binary_cross_entropy_with_logits(a, b, nil, reduction) end)
   loss("nll_loss nll_loss_backward log_softmax log_softmax_backward",
     { "unit", function(s) return rs.randint(0, s[2], { s[1] }) end },
-    function(a, t) return F.cross_entropy(a, t, nil, -100, reduction) end, { views = { PLAIN }, near = NEAR * 16 })
+    function(a, t) return F.cross_entropy(a, t, nil, -100, reduction) end, { views = { PLAIN } })
 end
 
 -- Two ranks on one device; on the CPU both batches in one. 10 is added so that what is near 0 may be as far off as the
@@ -410,11 +399,11 @@ end, { views = { PLAIN }, grad = false, types = { "float32" }, near = 8 })
 local function qkv() return with(2, 3, 9, 8) end
 square("attention attention_weights", { qkv(), qkv(), qkv() },
   function(q, k, v) return F.scaled_dot_product_attention(q, k, v) end,
-  { views = { PLAIN }, types = REALS, near = NEAR * 512, near64 = NEAR * 64 })
+  { views = { PLAIN }, types = REALS })
 square("safe_softmax", { qkv(), qkv(), qkv() }, function(q, k, v)
   local mask = rs.full({ 9, 9 }, -1 / 0, { dtype = q.dtype }):to(q.device)
   return F.scaled_dot_product_attention(q, k, v, mask)
-end, { views = { PLAIN }, types = REALS, near = NEAR * 512, near64 = NEAR * 64 })
+end, { views = { PLAIN }, types = REALS })
 local function recurrent(make)
   return function(x)
     rs.manual_seed(5)
@@ -423,12 +412,12 @@ local function recurrent(make)
   end
 end
 square("lstm_layer lstm_layer_backward", { with(5, 3, 7) }, recurrent(function() return nn.LSTM(7, 9) end),
-  { views = { PLAIN }, types = { "float32" }, near = NEAR * 512 })
+  { views = { PLAIN }, types = { "float32" } })
 square("lstm_cell lstm_cell_backward", { with(5, 3, 7) },
   recurrent(function() return nn.LSTM(7, 9, { proj_size = 4 }) end),
-  { views = { PLAIN }, types = REALS, near = NEAR * 512, near64 = NEAR * 64 })
+  { views = { PLAIN }, types = REALS })
 square("gru_cell gru_cell_backward", { with(5, 3, 7) }, recurrent(function() return nn.GRU(7, 9) end),
-  { views = { PLAIN }, types = REALS, near = NEAR * 512, near64 = NEAR * 64 })
+  { views = { PLAIN }, types = REALS })
 
 -- Optimizers: in place, in one pass.
 local function steps(make)
@@ -479,8 +468,7 @@ local function report(r)
   local agrees = failed[r] == nil and was_compared[r]
   for _, text in ipairs(failed[r] or {}) do print(r.ops .. ": " .. text) end
   if not was_compared[r] then print(r.ops .. ": both sides refuse all of it") end
-  rs.check(r.ops .. (r.near and ": as near as said" or ": every bit") ..
-           (r.near_grad and ", gradients as near as said" or ""), agrees)
+  rs.check(r.ops .. (r.near and ": as near as said" or ": every bit"), agrees)
 end
 
 for _, r in ipairs(rows) do

@@ -5,7 +5,6 @@ local nn, dist = rs.nn, rs.distributed
 local world, steps = math.tointeger(rs.args[1]), math.tointeger(rs.args[2])
 rs.lesson { title = "losses", devices = world, seed = 1 }
 
--- Nothing in it is made of the C library's functions of float, so all of it has the same bits everywhere.
 local function model()
   rs.manual_seed(1)
   return nn.Sequential(nn.Embedding(50, 16), nn.Flatten(), nn.Linear(64, 32), nn.ReLU(),
