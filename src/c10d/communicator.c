@@ -4,7 +4,7 @@
  * Members wait for members; under TORCH_DIST_INIT_BARRIER=1 all ranks of the parent wait for all.
  * Order of use: communicator_enter (or communicator_default) and communicator_meet on each rank; communicator_free with
  * the world. PyTorch: new_group. The number of the call is the group's name, under which its members find each other in
- * the store; until 2.1 it ended with a barrier of all ranks. */
+ * the store; in 1.13 it ended with a barrier of all ranks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,9 +126,10 @@ static void
 print_ranks(const int *ranks, int size, char *out, size_t room)
 {
     size_t used = (size_t)snprintf(out, room, "{");
-    for (int i = 0; i < size && used + 16 < room; i++)
+    int    i    = 0;
+    for (; i < size && used + 20 < room; i++)
         used += (size_t)snprintf(out + used, room - used, "%s%d", i > 0 ? ", " : "", ranks != NULL ? ranks[i] : i);
-    snprintf(out + used, room - used, "}");
+    snprintf(out + used, room - used, i < size ? ", ...}" : "}");
 }
 
 /* Must `rank` of the world come? */
@@ -197,13 +198,15 @@ enter(struct task *me, struct process_group *parent, const struct group_options 
 
 /* ---- compared: calls of one number for other members ---- */
 
-/* "{0, 2} (line 5)" */
+enum { CALL_SIZE = 80 };
+
+/* "{0, 2} (line 5)": of many ranks the first, so that it fits in a line of a report. */
 static void
-print_call(const struct communicator *communicator, uint32_t line, char *out, size_t size)
+print_call(const struct communicator *communicator, uint32_t line, char out[CALL_SIZE])
 {
-    char ranks[200];
+    char ranks[48];
     print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
-    snprintf(out, size, "%s (line %" PRIu32 ")", ranks, line);
+    snprintf(out, CALL_SIZE, "%s (line %" PRIu32 ")", ranks, line);
 }
 
 struct caller { int rank; const char *call; };
@@ -213,14 +216,16 @@ static void
 describe_difference(const struct communicator *communicator, struct caller one, struct caller other, bool is_odd,
                     char *out, size_t size)
 {
-    const char *what   = communicator->what;
-    int         length = snprintf(out, size, "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %s",
-                                  what, communicator->call, one.rank, one.call, other.rank, other.call);
+    const char *what = communicator->what;
     if (is_odd)
-        length += snprintf(out + length, size - (size_t)length, "\ncause: skipped %s: rank %d did not call %s for ranks "
-                           "%s\nrule", what, other.rank, what, one.call);
-    snprintf(out + length, size - (size_t)length, "%s all ranks must call %s in the same order, members or not",
-             is_odd ? ":" : ";", what);
+        snprintf(out, size, "%s #%d differs between ranks %d and %d\ncause: skipped %s: rank %d did not call %s%s\n\n"
+                 "rank %d calls it for ranks %s\nrank %d for ranks %s\n"
+                 "all ranks must call %s in the same order, members or not", what, communicator->call, one.rank, other.rank,
+                 what, other.rank, what, strstr(one.call, " (line"), one.rank, one.call, other.rank, other.call, what);
+    else
+        snprintf(out, size, "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %s; all ranks must call %s "
+                 "in the same order, members or not", what, communicator->call, one.rank, one.call, other.rank, other.call,
+                 what);
 }
 
 /* The members of `one` wait in vain: one of them has come to `other` instead; or members have come to both, and would
@@ -268,12 +273,12 @@ static void
 note_difference(struct task *me, struct communicator *in_vain, const struct communicator *before,
                 const struct communicator *now, int rank)
 {
-    char first[240], mine[240];
-    print_call(before, before->line, first, sizeof first);
-    print_call(now, me->line, mine, sizeof mine);
+    char first[CALL_SIZE], mine[CALL_SIZE];
+    print_call(before, before->line, first);
+    print_call(now, me->line, mine);
     struct caller one  = { before->first, first }, other = { rank, mine };
-    bool          mine_is_odd = seems_skipped(before, now, rank), first_is_odd = seems_skipped(now, before, before->first);
-    bool          swap = first_is_odd && !mine_is_odd;
+    bool          mine_is_odd  = seems_skipped(before, now, rank);
+    bool          first_is_odd = seems_skipped(now, before, before->first), swap = first_is_odd && !mine_is_odd;
     in_vain->differs = true;
     in_vain->why     = (struct error){ .kind = E_MISMATCH, .function = __func__, .line = __LINE__,
                                        .lesson_line = me->line, .rank = rank };
@@ -436,9 +441,9 @@ enum { HASH_LETTERS = 16 };
 static void
 write_call(const struct communicator *communicator, uint32_t line, char *out, size_t size)
 {
-    char call[240];
+    char call[CALL_SIZE];
     bool looks = communicator->size > 1 && communicator_rank_of(communicator, communicator->world->here) >= 0;
-    print_call(communicator, line, call, sizeof call);
+    print_call(communicator, line, call);
     snprintf(out, size, "%016" PRIx64 "%c%s",
              hash_bytes(3, communicator->ranks, (size_t)communicator->size * sizeof *communicator->ranks),
              looks ? '+' : ' ', call);
