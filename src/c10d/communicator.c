@@ -220,12 +220,13 @@ describe_difference(const struct communicator *communicator, struct caller one, 
     if (is_odd)
         snprintf(out, size, "%s #%d differs between ranks %d and %d\ncause: skipped %s: rank %d did not call %s%s\n\n"
                  "rank %d calls it for ranks %s\nrank %d for ranks %s\n"
-                 "all ranks must call %s in the same order, members or not", what, communicator->call, one.rank, other.rank,
-                 what, other.rank, what, strstr(one.call, " (line"), one.rank, one.call, other.rank, other.call, what);
+                 "all ranks must call %s in the same order, members or not", what, communicator->call, one.rank,
+                 other.rank, what, other.rank, what, strstr(one.call, " (line"), one.rank, one.call, other.rank,
+                 other.call, what);
     else
-        snprintf(out, size, "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %s; all ranks must call %s "
-                 "in the same order, members or not", what, communicator->call, one.rank, one.call, other.rank, other.call,
-                 what);
+        snprintf(out, size, "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %s; all ranks must "
+                 "call %s in the same order, members or not", what, communicator->call, one.rank, one.call, other.rank,
+                 other.call, what);
 }
 
 /* The members of `one` wait in vain: one of them has come to `other` instead; or members have come to both, and would
@@ -473,7 +474,8 @@ count_alike(struct task *me, const struct communicator *communicator, const char
     int               count = 0;
     bool              there = false;
     for (int rank = 0; rank < communicator->world->size; rank++)
-        count += peek_call(me, communicator, rank, &text, &there) && there && memcmp(text.bytes, call, HASH_LETTERS) == 0;
+        count += peek_call(me, communicator, rank, &text, &there) && there &&
+                 memcmp(text.bytes, call, HASH_LETTERS) == 0;
     return count;
 }
 
@@ -485,9 +487,9 @@ call_differs(struct task *me, const struct communicator *communicator, const cha
     char words[1024];
     if (memcmp(theirs, mine, HASH_LETTERS) == 0 || !(confused || must_come(communicator, rank)))
         return false;
-    struct caller me_calls = { me->rank, mine + HASH_LETTERS + 1 }, other = { rank, theirs + HASH_LETTERS + 1 };
-    bool          is_odd   = count_alike(me, communicator, theirs) > count_alike(me, communicator, mine);
-    describe_difference(communicator, is_odd ? other : me_calls, is_odd ? me_calls : other, is_odd, words, sizeof words);
+    struct caller own    = { me->rank, mine + HASH_LETTERS + 1 }, other = { rank, theirs + HASH_LETTERS + 1 };
+    bool          is_odd = count_alike(me, communicator, theirs) > count_alike(me, communicator, mine);
+    describe_difference(communicator, is_odd ? other : own, is_odd ? own : other, is_odd, words, sizeof words);
     (void)(task_failed(me) || hang_differs(me, communicator->world, words));
     return true;
 }

@@ -231,7 +231,7 @@ is_listed(const struct group_options *options, int rank)
     return listed;
 }
 
-/* dist.new_group: the members meet here and get a comm task for it. Who is no member is counted on, and waits for nobody. */
+/* dist.new_group: the members meet here and get a comm task for it. Who is no member counts the call and goes on. */
 bool
 process_group_new(struct task *me, struct process_group *parent,
                   const struct group_options *given, struct process_group **group)

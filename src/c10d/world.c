@@ -62,8 +62,8 @@ read_init_barrier(struct task *me, struct world *world)
     int64_t     number = 0;
     bool        right  = text == NULL || url_number(text, &number);
     world->init_barrier = number == 1;
-    return right || failed(me, E_VALUE, "TORCH_DIST_INIT_BARRIER is '%.60s': it must be a whole number, 1 for a barrier at "
-                                        "the end of new_group", text);
+    return right || failed(me, E_VALUE, "TORCH_DIST_INIT_BARRIER is '%.60s': it must be a whole number, 1 for a "
+                                        "barrier at the end of new_group", text);
 }
 
 static struct world *
