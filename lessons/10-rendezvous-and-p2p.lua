@@ -1,7 +1,7 @@
 -- Lesson 10: before any gradient.
 --
 -- How ranks find each other, and how two of them pass a message. Three ranks, a token that goes round, three that all
--- wait for each other, a tensor that is changed too early, and a group that one rank forgot.
+-- wait for each other, a tensor that is changed too early, and a group that one rank forgot, which the next group shows.
 local rs = require "ringside"
 local dist = rs.distributed
 
@@ -65,15 +65,27 @@ local text = {
   },
   group = {
     question = "new_group({0, 2}) is called by ranks 0 and 2 alone. What does rank 0 do?",
-    choices = { "it gets its group", "it waits for rank 1", "it waits for rank 2" },
-    answer = "it waits for rank 1",
-    why = "All ranks of the world call new_group, in the same order, members or not: that is how groups get their names.",
+    choices = { "it gets its group", "it waits for rank 1", "it raises an error" },
+    answer = "it gets its group",
+    why = "The members meet in the store, under a name. Rank 1 is no member, and nobody looks for it there.",
     wrong = {
-      ["it gets its group"] = "Only with use_local_synchronization. Otherwise everybody has to come.",
-      ["it waits for rank 2"] = "Rank 2 has called it. The one that is missing is no member, and has to call it all the same.",
+      ["it waits for rank 1"] = "In PyTorch 1.13 it did, in a barrier of all ranks. TORCH_DIST_INIT_BARRIER=1 brings it back.",
+      ["it raises an error"] = "It cannot know that rank 1 has not called it: it waits for the members alone.",
     },
     hides = { "c10d", "fault" },
   },
+  following = {
+    question = "Rank 1 has skipped that one. Now all three call new_group(), for a group of all. What happens?",
+    choices = { "they get their group", "they do not find each other", "rank 1 gets {0, 2}" },
+    answer = "they do not find each other",
+    why = "Each rank counts its calls, and the number is the group's name. It is rank 1's first and the others' second.",
+    wrong = {
+      ["they get their group"] = "They look for each other under a name: the number of the call. Which number has it on rank 1?",
+      ["rank 1 gets {0, 2}"] = "It looks under that name, but for two others, and it is no member of {0, 2}.",
+    },
+    hides = { "c10d", "fault" },
+  },
+  late = "PyTorch waits here, for half an hour, and names nobody. So: all ranks call new_group in the same order, members or not.",
   holds = "rank %d leaves init_process_group after %.0f us",
   finish = "Meet, then speak in the same order. A deadlock has no message of its own: look who waits for whom.",
   checks = {
@@ -87,7 +99,9 @@ local text = {
     cycle = "rank %d waits for rank %d",
     changed = "rank 1 received 99",
     reuse = "the change was noted, once",
-    group = "the missing rank is named: rank 1",
+    group = "rank %d uses the group that rank 1 has not made: the sum is 2",
+    barrier = "rank %d passes a barrier of all",
+    following = "in the next group of all the missing rank is named: rank 1",
   },
   teacher = [[
 Time: 5 minutes for the rendezvous, 10 for the deadlock, 10 for the exercise.
@@ -168,11 +182,28 @@ rs.check(checks.reuse, rs.trace:count { kind = "fault.buffer_reuse" } == 1)
 
 rs.ask(text.group)
 local function forget(rank)
-  if rank ~= 1 then dist.new_group({ 0, 2 }) end
+  local sum = rs.ones(1)
+  if rank ~= 1 then
+    local ends = dist.new_group({ 0, 2 })
+    dist.all_reduce(sum, { group = ends })
+  end
+  dist.barrier()
+  return sum:item()
 end
-worked, why = pcall(dist.spawn, forget, { world = 3 })
-rs.check(checks.group, not worked and why.message:find("rank 1", 1, true) ~= nil)
+local sums = dist.spawn(forget, { world = 3 })
+for _, rank in ipairs { 0, 2 } do rs.close(checks.group:format(rank), sums[rank], 2) end
+for rank = 0, 2 do rs.check(checks.barrier:format(rank), sums[rank] ~= nil) end
+
+rs.ask(text.following)
+local function forget_and_go_on(rank)
+  if rank ~= 1 then dist.new_group({ 0, 2 }) end
+  dist.barrier()
+  dist.new_group()
+end
+worked, why = pcall(dist.spawn, forget_and_go_on, { world = 3 })
+rs.check(checks.following, not worked and why.message:find("rank 1 did not call new_group", 1, true) ~= nil)
 rs.say(text.told:format(why.message))
+rs.say(text.late)
 
 rs.say(text.finish)
 rs.teacher(text.teacher)

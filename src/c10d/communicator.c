@@ -1,8 +1,10 @@
 /* Communicators: what the members of a group have in common. Ranks find theirs by the order of their calls: the n-th
  * call of new_group in a parent, which is the default group but for split_group, is one and the same on all ranks of
  * it, members or not; with local_sync it is the next one among equal lists of members. Whoever comes first makes it.
+ * Members wait for members; under TORCH_DIST_INIT_BARRIER=1 all ranks of the parent wait for all.
  * Order of use: communicator_enter (or communicator_default) and communicator_meet on each rank; communicator_free with
- * the world. PyTorch: new_group, whose ranks meet in a barrier of the store. */
+ * the world. PyTorch: new_group. The number of the call is the group's name, under which its members find each other in
+ * the store; in 1.13 it ended with a barrier of all ranks. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,10 +102,11 @@ same_ranks(const struct communicator *communicator, const int *ranks, int size)
 }
 
 static struct communicator *
-find_call(const struct communicator *parent, int call)
+find_call(const struct communicator *parent, int call, const struct group_options *options)
 {
     struct communicator *at = parent->world->communicators;
-    while (at != NULL && (at->call != call || at->parent != parent))
+    while (at != NULL && (at->call != call || at->parent != parent ||
+                          !same_ranks(at, options->ranks, options->count)))
         at = at->next;
     return at;
 }
@@ -123,37 +126,19 @@ static void
 print_ranks(const int *ranks, int size, char *out, size_t room)
 {
     size_t used = (size_t)snprintf(out, room, "{");
-    for (int i = 0; i < size && used + 16 < room; i++)
+    int    i    = 0;
+    for (; i < size && used + 20 < room; i++)
         used += (size_t)snprintf(out + used, room - used, "%s%d", i > 0 ? ", " : "", ranks != NULL ? ranks[i] : i);
-    snprintf(out + used, room - used, "}");
-}
-
-/* Not all ranks that come mean the same group: those who wait and those who come learn it. */
-static void
-describe_difference(struct communicator *communicator, int rank, uint32_t line, const int *ranks, int size)
-{
-    char first[200], mine[200];
-    const char *what = communicator->what;
-    print_ranks(communicator->ranks, communicator->size, first, sizeof first);
-    print_ranks(ranks, size, mine, sizeof mine);
-    int other = 0;
-    while (!communicator->here[other])
-        other++;
-    communicator->differs = true;
-    communicator->why     = (struct error){ .kind = E_MISMATCH, .function = __func__, .line = __LINE__,
-                                            .lesson_line = line, .rank = rank };
-    snprintf(communicator->why.message, sizeof communicator->why.message,
-             "%s #%d differs: rank %d calls it for ranks %s (line %" PRIu32 ") but rank %d for ranks %s (line %"
-             PRIu32 "); all ranks must call %s in the same order, members or not",
-             what, communicator->call, other, first, communicator->line, rank, mine, line, what);
+    snprintf(out + used, room - used, i < size ? ", ...}" : "}");
 }
 
 /* Must `rank` of the world come? */
 static bool
 must_come(const struct communicator *communicator, int rank)
 {
-    const struct communicator *callers = communicator->call >= 0 && communicator->parent != NULL ? communicator->parent
-                                                                                               : communicator;
+    bool                       all = communicator->world->init_barrier && communicator->call >= 0 &&
+                                     communicator->parent != NULL;
+    const struct communicator *callers = all ? communicator->parent : communicator;
     return communicator_rank_of(callers, rank) >= 0;
 }
 
@@ -163,7 +148,7 @@ note_come(struct communicator *communicator, int rank)
 {
     int missing = atomic_load(&communicator->missing), size = communicator->world->size;
     communicator->here[rank] = true;
-    communicator->come++;
+    communicator->come += must_come(communicator, rank);
     while (missing < size && (communicator->here[missing] || !must_come(communicator, missing)))
         missing++;
     atomic_store(&communicator->missing, communicator->come == communicator->expected ? -1 : missing);
@@ -192,7 +177,7 @@ enter(struct task *me, struct process_group *parent, const struct group_options 
     struct communicator *above = parent->communicator;
     int                  rank  = parent->global_rank, call = options->local_sync ? -1 : parent->calls;
     struct communicator *communicator =
-        options->local_sync ? find_local(above, rank, options->ranks, options->count) : find_call(above, call);
+        options->local_sync ? find_local(above, rank, options->ranks, options->count) : find_call(above, call, options);
     if (communicator == NULL) {
         communicator = communicator_new(me, parent->world, above, options->ranks, options->count);
         if (communicator == NULL)
@@ -200,16 +185,121 @@ enter(struct task *me, struct process_group *parent, const struct group_options 
         communicator->generation = above->generation;
         communicator->what       = options->what;
         communicator->call       = call;
-        communicator->expected   = options->local_sync ? options->count : above->size;
+        communicator->expected   = parent->world->init_barrier && call >= 0 ? above->size : options->count;
+        communicator->first      = rank;
         communicator->line       = me->line;
-    } else if (!same_ranks(communicator, options->ranks, options->count)) {
-        describe_difference(communicator, rank, me->line, options->ranks, options->count);
     }
     parent->calls += call >= 0;
     note_come(communicator, rank);
     if (communicator->id == 0)
         communicator->id = id_in_job(communicator);
     return communicator;
+}
+
+/* ---- compared: calls of one number for other members ---- */
+
+enum { CALL_SIZE = 80 };
+
+/* "{0, 2} (line 5)": of many ranks the first, so that it fits in a line of a report. */
+static void
+print_call(const struct communicator *communicator, uint32_t line, char out[CALL_SIZE])
+{
+    char ranks[48];
+    print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
+    snprintf(out, CALL_SIZE, "%s (line %" PRIu32 ")", ranks, line);
+}
+
+struct caller { int rank; const char *call; };
+
+/* `is_odd`: the word of more ranks is against the second, which is the one to look at. */
+static void
+describe_difference(const struct communicator *communicator, struct caller one, struct caller other, bool is_odd,
+                    char *out, size_t size)
+{
+    const char *what = communicator->what;
+    if (is_odd)
+        snprintf(out, size, "%s #%d differs between ranks %d and %d\ncause: skipped %s: rank %d did not call %s%s\n\n"
+                 "rank %d calls it for ranks %s\nrank %d for ranks %s\n"
+                 "all ranks must call %s in the same order, members or not", what, communicator->call, one.rank,
+                 other.rank, what, other.rank, what, strstr(one.call, " (line"), one.rank, one.call, other.rank,
+                 other.call, what);
+    else
+        snprintf(out, size, "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %s; all ranks must "
+                 "call %s in the same order, members or not", what, communicator->call, one.rank, one.call, other.rank,
+                 other.call, what);
+}
+
+/* The members of `one` wait in vain: one of them has come to `other` instead; or members have come to both, and would
+ * find each other's under one name. */
+static bool
+is_in_vain(const struct communicator *one, const struct communicator *other)
+{
+    bool vain = one->world->init_barrier || (one->size > 1 && other->size > 1 && one->come > 0 && other->come > 0);
+    for (int i = 0; i < one->size && !vain; i++)
+        vain = other->here[one->ranks[i]];
+    return vain && !one->differs && one->come < one->expected;
+}
+
+static int
+count_here(const struct communicator *communicator)
+{
+    int count = 0;
+    for (int rank = 0; rank < communicator->world->size; rank++)
+        count += communicator->here[rank];
+    return count;
+}
+
+/* Somebody has called it already for the same members, under a later number. */
+static bool
+is_called_later(const struct communicator *communicator)
+{
+    const struct communicator *at = communicator->world->communicators;
+    while (at != NULL && (at->parent != communicator->parent || at->call <= communicator->call ||
+                          !same_ranks(at, communicator->ranks, communicator->size)))
+        at = at->next;
+    return at != NULL;
+}
+
+/* Have those who came to `other` left out `one`? By the word of more ranks; or if nobody has it, by the usual mistake:
+ * only members call new_group. */
+static bool
+seems_skipped(const struct communicator *one, const struct communicator *other, int rank_of_other)
+{
+    int more = count_here(one) - count_here(other);
+    return is_called_later(other) || more > 0 || (more == 0 && communicator_rank_of(one, rank_of_other) < 0);
+}
+
+/* Those who wait in `in_vain` learn why: the rank has just called the other one of the two for its members. */
+static void
+note_difference(struct task *me, struct communicator *in_vain, const struct communicator *before,
+                const struct communicator *now, int rank)
+{
+    char first[CALL_SIZE], mine[CALL_SIZE];
+    print_call(before, before->line, first);
+    print_call(now, me->line, mine);
+    struct caller one  = { before->first, first }, other = { rank, mine };
+    bool          mine_is_odd  = seems_skipped(before, now, rank);
+    bool          first_is_odd = seems_skipped(now, before, before->first), swap = first_is_odd && !mine_is_odd;
+    in_vain->differs = true;
+    in_vain->why     = (struct error){ .kind = E_MISMATCH, .function = __func__, .line = __LINE__,
+                                       .lesson_line = me->line, .rank = rank };
+    describe_difference(now, swap ? other : one, swap ? one : other, mine_is_odd != first_is_odd,
+                        in_vain->why.message, sizeof in_vain->why.message);
+    monitor_wake(me, &now->world->monitor);
+}
+
+/* In the world's monitor, when the rank has come to it. */
+static void
+compare_calls(struct task *me, struct communicator *communicator, int rank)
+{
+    for (struct communicator *at = communicator->world->communicators; at != NULL; at = at->next) {
+        if (at == communicator || at->call < 0 || at->call != communicator->call || at->parent != communicator->parent)
+            continue;
+        if (is_in_vain(communicator, at))
+            note_difference(me, communicator, at, communicator, rank);
+        if (is_in_vain(at, communicator))
+            note_difference(me, at, at, communicator, rank);
+    }
 }
 
 /* Who waits is woken by the last to come: one by one, each would find that it still has to wait. */
@@ -219,7 +309,9 @@ communicator_enter(struct task *me, struct process_group *parent, const struct g
     struct world *world = parent->world;
     monitor_enter(me, &world->monitor);
     struct communicator *communicator = enter(me, parent, options);
-    if (communicator != NULL && (communicator->differs || communicator->come == communicator->expected))
+    if (communicator != NULL)
+        compare_calls(me, communicator, parent->global_rank);
+    if (communicator != NULL && communicator->come == communicator->expected)
         monitor_wake(me, &world->monitor);
     monitor_leave(me, &world->monitor);
     if (communicator == NULL && !task_failed(me))
@@ -344,13 +436,18 @@ enum { LOOKS = 50 };
 
 /* ---- met through the store of a job: each says what it calls it for, and reads what the others do ---- */
 
+enum { HASH_LETTERS = 16 };
+
+/* What it is called for, to be compared; whether the caller is about to look for other members; and for people. */
 static void
-print_call(const struct communicator *communicator, uint32_t line, char *out, size_t size)
+write_call(const struct communicator *communicator, uint32_t line, char *out, size_t size)
 {
-    char ranks[200];
-    print_ranks(communicator->ranks, communicator->size, ranks, sizeof ranks);
-    snprintf(out, size, "%016" PRIx64 " %s (line %" PRIu32 ")",
-             hash_bytes(3, communicator->ranks, (size_t)communicator->size * sizeof *communicator->ranks), ranks, line);
+    char call[CALL_SIZE];
+    bool looks = communicator->size > 1 && communicator_rank_of(communicator, communicator->world->here) >= 0;
+    print_call(communicator, line, call);
+    snprintf(out, size, "%016" PRIx64 "%c%s",
+             hash_bytes(3, communicator->ranks, (size_t)communicator->size * sizeof *communicator->ranks),
+             looks ? '+' : ' ', call);
 }
 
 static void
@@ -359,45 +456,65 @@ key_of(const struct communicator *communicator, int rank, char *out, size_t size
     snprintf(out, size, "group/%016" PRIx64 "/%d", communicator->id, rank);
 }
 
-/* The first 16 letters of what is said stand for the members. */
 static bool
-call_differs(struct task *me, const struct communicator *communicator, const struct store_text *theirs,
-             const char *mine, int rank)
+peek_call(struct task *me, const struct communicator *communicator, int rank, struct store_text *out, bool *there)
 {
-    const char *what = communicator->what;
-    if (theirs->count >= 16 && memcmp(theirs->bytes, mine, 16) == 0)
+    char key[64];
+    key_of(communicator, rank, key, sizeof key);
+    return store_peek(me, communicator->world->store, key, out, there) &&
+           (!*there || out->count > HASH_LETTERS || failed(me, E_RUNTIME, "a call of %s is cut short in the store",
+                                                          communicator->what));
+}
+
+/* How many ranks call it for the members that `call` says. */
+static int
+count_alike(struct task *me, const struct communicator *communicator, const char *call)
+{
+    struct store_text text;
+    int               count = 0;
+    bool              there = false;
+    for (int rank = 0; rank < communicator->world->size; rank++)
+        count += peek_call(me, communicator, rank, &text, &there) && there &&
+                 memcmp(text.bytes, call, HASH_LETTERS) == 0;
+    return count;
+}
+
+/* This rank waits for the other in vain; or would take it for a member, since they use one name. */
+static bool
+call_differs(struct task *me, const struct communicator *communicator, const char *theirs, const char *mine, int rank)
+{
+    bool confused = theirs[HASH_LETTERS] == '+' && mine[HASH_LETTERS] == '+';
+    char words[1024];
+    if (memcmp(theirs, mine, HASH_LETTERS) == 0 || !(confused || must_come(communicator, rank)))
         return false;
-    (void)failed(me, E_MISMATCH,
-                 "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %.*s; all ranks must "
-                 "call %s in the same order, members or not",
-                 what, communicator->call, me->rank, mine + 17, rank,
-                 (int)(theirs->count > 17 ? theirs->count - 17 : 0),
-                 (const char *)theirs->bytes + (theirs->count > 17 ? 17 : 0), what);
+    struct caller own    = { me->rank, mine + HASH_LETTERS + 1 }, other = { rank, theirs + HASH_LETTERS + 1 };
+    bool          is_odd = count_alike(me, communicator, theirs) > count_alike(me, communicator, mine);
+    describe_difference(communicator, is_odd ? other : own, is_odd ? own : other, is_odd, words, sizeof words);
+    (void)(task_failed(me) || hang_differs(me, communicator->world, words));
     return true;
 }
 
-/* Those that must come and have, one after the other; false: failed. *missing: the first that has not; -1: none. */
+/* Those that must come and have, one after the other; `all`: and what others have called it for. false: failed.
+ * *missing: the first that has not come; -1: none. */
 static bool
-read_comers(struct task *me, struct communicator *communicator, const char *mine, int *missing)
+read_comers(struct task *me, struct communicator *communicator, const char *mine, bool all, int *missing)
 {
-    struct world     *world = communicator->world;
     struct store_text text;
-    char              key[64];
     bool              there = false;
     *missing = -1;
-    for (int rank = 0; rank < world->size; rank++) {
-        if (communicator->here[rank] || !must_come(communicator, rank))
+    for (int rank = 0; rank < communicator->world->size; rank++) {
+        bool awaited = must_come(communicator, rank);
+        if (communicator->here[rank] || !(awaited || all))
             continue;
-        key_of(communicator, rank, key, sizeof key);
         size_t mark = scope_mark(me);
-        bool   ok   = store_peek(me, world->store, key, &text, &there) &&
-                      !(there && call_differs(me, communicator, &text, mine, rank));
+        bool   ok   = peek_call(me, communicator, rank, &text, &there) &&
+                      !(there && call_differs(me, communicator, text.bytes, mine, rank));
         scope_release(me, mark);
         if (!ok)
             return false;
-        if (there)
+        if (there && awaited)
             note_come(communicator, rank);
-        else if (*missing < 0)
+        else if (awaited && *missing < 0)
             *missing = rank;
     }
     return true;
@@ -430,13 +547,15 @@ meet_in_store(struct task *me, struct communicator *communicator, uint64_t timeo
     char               key[64], mine[300];
     int                missing = -1;
     key_of(communicator, world->here, key, sizeof key);
-    print_call(communicator, me->line, mine, sizeof mine);
+    write_call(communicator, me->line, mine, sizeof mine);
     struct store_text text = { mine, strlen(mine) };
     if (!store_multi_set(me, world->store, &(const char *){ key }, &text, 1))
         return store_has_failed(me, communicator);
+    if (!must_come(communicator, world->here))
+        return true;
     for (uint64_t looks = 0;; looks++) {
         int lost = lost_caller(communicator);
-        if (!read_comers(me, communicator, mine, &missing))
+        if (!read_comers(me, communicator, mine, looks == 0, &missing))
             return store_has_failed(me, communicator);
         if (missing < 0)
             return true;
@@ -466,10 +585,12 @@ meet_in_job(struct task *me, struct communicator *communicator, uint64_t timeout
 }
 
 bool
-communicator_meet(struct task *me, struct communicator *communicator, uint64_t timeout_ps)
+communicator_meet(struct task *me, struct communicator *communicator, int rank, uint64_t timeout_ps)
 {
     if (communicator->world->job != NULL)
         return meet_in_job(me, communicator, timeout_ps);
+    if (!must_come(communicator, rank))
+        return true;
     struct world            *world  = communicator->world;
     const struct wait_reason reason = { .what = communicator->what, .sequence = communicator->call, .group = -1,
                                         .peer = -1, .peer_now = &communicator->missing,
@@ -483,6 +604,6 @@ communicator_meet(struct task *me, struct communicator *communicator, uint64_t t
     bool differs = communicator->differs;
     monitor_leave(me, &world->monitor);
     if (differs)
-        return failed(me, communicator->why.kind, "%s", communicator->why.message);
+        return hang_differs(me, world, communicator->why.message);
     return met || (waits && meeting_lost(me, communicator, &reason, lost));
 }

@@ -152,7 +152,7 @@ meet_all(struct task *me, struct world *world, int rank, int generation)
     if (world->job == NULL && !rendezvous_meet(me, world, rank, generation))
         return NULL;
     struct communicator *common = communicator_default(me, world, generation);
-    if (common == NULL || (world->job != NULL && !communicator_meet(me, common, world->timeout_ps)))
+    if (common == NULL || (world->job != NULL && !communicator_meet(me, common, rank, world->timeout_ps)))
         return NULL;
     return members_meet(me, common, rank, world->timeout_ps) ? common : NULL;
 }
@@ -231,8 +231,7 @@ is_listed(const struct group_options *options, int rank)
     return listed;
 }
 
-/* dist.new_group: all ranks of the parent meet here, members or not, and the members get a comm task
- * for it. */
+/* dist.new_group: the members meet here and get a comm task for it. Who is no member counts the call and goes on. */
 bool
 process_group_new(struct task *me, struct process_group *parent,
                   const struct group_options *given, struct process_group **group)
@@ -247,13 +246,13 @@ process_group_new(struct task *me, struct process_group *parent,
     if (!settle_ranks(me, parent, &options))
         return false;
     struct communicator *common = communicator_enter(me, parent, &options);
-    if (common == NULL || !communicator_meet(me, common, parent->timeout_ps))
+    if (common == NULL || !communicator_meet(me, common, rank, options.timeout_ps))
         return false;
     if (communicator_rank_of(common, rank) < 0) {
         parent->world->ranks[rank].outside = common;
         return true;
     }
-    if (members_meet(me, common, rank, parent->timeout_ps))
+    if (members_meet(me, common, rank, options.timeout_ps))
         *group = group_new(me, common, rank, options.timeout_ps);
     return *group != NULL;
 }

@@ -65,13 +65,15 @@ struct process_group *process_group_rendezvous_at(struct task *me, struct world 
 struct group_options {
     const int  *ranks;         /* of the world, in the order of their ranks in the group; NULL: all */
     int         count;
-    bool        local_sync;    /* only the members call it: use_local_synchronization */
+    bool        local_sync;    /* only the members call it, and it is not counted: use_local_synchronization */
     bool        sort_ranks;    /* the order of the world instead */
-    uint64_t    timeout_ps;    /* 0: the run's */
+    uint64_t    timeout_ps;    /* of its waits, this one too; 0: the run's */
     const char *what;          /* the call, for messages; outlives the group; NULL: "new_group" */
 };
-/* dist.new_group: returns when all ranks of the parent (local_sync: all members) have called it, each as its call number
- * n. *group is NULL where the rank is no member. false: failed, perhaps because a rank called something else. */
+/* dist.new_group: returns when all members have called it, each as its parent's call number n, where the rank is one of
+ * them; else at once, and *group is NULL. Ranks that are no members have to call it, too: a rank that does not has other
+ * numbers from then on. With TORCH_DIST_INIT_BARRIER=1 all ranks wait for all. false: failed, perhaps because a rank
+ * called that number for other members. */
 bool process_group_new(struct task *me, struct process_group *parent, const struct group_options *options,
                        struct process_group **group);
 /* Ends the comm task, when what was issued is done; of the default group: all of the rank's others first. */

@@ -440,6 +440,17 @@ world_rank_cut_off(struct task *me, struct world *world)
 }
 
 bool
+hang_differs(struct task *me, struct world *world, const char *report)
+{
+    struct str text = { 0 };
+    str_add(&text, report);
+    if (str_ok(&text) && !report_stands(world))
+        keep_report(world, &text);
+    str_free(&text);
+    return failed(me, E_MISMATCH, "%s", report);
+}
+
+bool
 hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)
 {
     char    words[1024];

@@ -81,12 +81,13 @@ struct communicator {
     /* How it is met; in the world's monitor. */
     const char           *what;           /* "new_group", "split_group" */
     int                   call;           /* which of the parent's it is, counted by each rank; -1: local_sync */
-    int                   expected, come; /* ranks that must call, that have */
+    int                   expected, come; /* ranks that must call: members, or all the parent's; that have */
     atomic_int            missing;        /* the first in the world that has still to come; -1: none */
-    bool                 *here;           /* by rank in the world: it has */
-    bool                  differs;        /* a rank called the same number for another group: `why` */
+    bool                 *here;           /* by rank in the world: it has, member or not */
+    bool                  differs;        /* nobody waits in it any more, since a rank called that number for others: `why` */
     struct error          why;
-    uint32_t              line;           /* of the first that called */
+    int                   first;          /* the rank that called before all others, */
+    uint32_t              line;           /* and where */
     struct monitored_state *monitored;    /* monitored.c; NULL: never called */
     uint64_t              id;             /* the same in all processes of a job */
     int                   present;        /* members that are tasks of this process */
@@ -98,8 +99,9 @@ struct communicator *communicator_enter(struct task *me, struct process_group *p
                                         const struct group_options *options);
 /* The default group's; `ranks` of the world each call it once a generation. It is not waited for. */
 struct communicator *communicator_default(struct task *me, struct world *world, int generation);
-/* Waits until all that must have come; timeout_ps: 0: the run's. */
-bool communicator_meet(struct task *me, struct communicator *communicator, uint64_t timeout_ps);
+/* If `rank` is a member, waits until all members have come, or under a world's init_barrier all for all; timeout_ps: 0:
+ * the run's. */
+bool communicator_meet(struct task *me, struct communicator *communicator, int rank, uint64_t timeout_ps);
 int  communicator_rank_of(const struct communicator *communicator, int global); /* -1: no member */
 /* Why a wait for its collective `sequence` is in vain; -1: it is not, else the rank, in the world, that has ended before
  * calling it. */
@@ -145,6 +147,7 @@ struct world {
     int                         here;           /* the rank that this process is; -1: none of them. Without a job -1, too */
     struct group_backend        own_backend;    /* a job's: backend_remote by the transport's name */
     uint64_t                    timeout_ps;
+    bool                        init_barrier;   /* all ranks wait for all in new_group, members or not */
     const struct group_backend *backend;
     void                       *transport;      /* the back-end's */
     struct store               *store;
@@ -214,6 +217,9 @@ void hang_unwatch(struct world *world);
 /* The ranks' calls differ, as me finds in the one that it makes: the report to `out`. false: it would say less than the
  * ledger. In any monitor. */
 bool hang_of_mismatch(struct task *me, const struct work *work, struct str *out);
+/* Its calls differ as the report says, and what others wait for in vain follows from that. Records the error, answers
+ * false. */
+bool hang_differs(struct task *me, struct world *world, const char *report);
 /* me waits in vain: nobody who could end the wait will. The first in the world to find so tells the run with the report,
  * the others with these words. Records the error, answers false. In no monitor but those that `reason` belongs to. */
 bool hang_in_vain(struct task *me, struct world *world, const struct wait_reason *reason, const char *format, ...)

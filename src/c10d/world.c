@@ -6,6 +6,7 @@
 #include "c10d/job.h"
 #include "c10d/nccl.h"
 #include "c10d/remote.h"
+#include "c10d/url.h"
 #include "sched/faults.h"
 
 enum { WORLD_MAX = 4096 };
@@ -53,6 +54,18 @@ backend_for(struct task *me, struct world *world, const struct world_options *op
     return &world->own_backend;
 }
 
+/* As PyTorch's _is_barrier_after_init. */
+static bool
+read_init_barrier(struct task *me, struct world *world)
+{
+    const char *text   = getenv("TORCH_DIST_INIT_BARRIER");
+    int64_t     number = 0;
+    bool        right  = text == NULL || url_number(text, &number);
+    world->init_barrier = number == 1;
+    return right || failed(me, E_VALUE, "TORCH_DIST_INIT_BARRIER is '%.60s': it must be a whole number, 1 for a "
+                                        "barrier at the end of new_group", text);
+}
+
 static struct world *
 make_world(struct task *me, const struct world_options *options, int number)
 {
@@ -66,7 +79,7 @@ make_world(struct task *me, const struct world_options *options, int number)
     world->check      = options->check;
     world->backend    = backend_for(me, world, options);
     world->ranks = calloc((size_t)options->size, sizeof *world->ranks);
-    bool ready   = monitor_init(&world->monitor) && world->ranks != NULL;
+    bool ready   = monitor_init(&world->monitor) && world->ranks != NULL && read_init_barrier(me, world);
     if (ready && options->job != NULL)
         join_job(me, world, options->job);
     else if (ready)
@@ -76,7 +89,8 @@ make_world(struct task *me, const struct world_options *options, int number)
         world->transport = world->backend->open(me, options);
     if (world->transport == NULL) {
         world_free(me, world);
-        return failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
+        return task_failed(me) ? NULL
+                               : failed_null(me, E_MEMORY, "out of memory for a world of %d ranks", options->size);
     }
     if (world->job != NULL) /* it is whole: the watcher may look at it */
         job_add_world(me, world->job, &world->in_job);

@@ -1,5 +1,6 @@
 /* How groups are made and end: new_group, its relatives that make several at once, destroy_process_group. All of them
- * are calls that every rank makes in the same order. As torch.distributed's functions of these names.
+ * are calls that every rank makes in the same order, for a rank's calls are counted. As torch.distributed's functions
+ * of these names.
  *
  * Interface: lua_open_groups; process_group.c has the object. */
 #include <string.h>
@@ -284,7 +285,8 @@ static const struct lua_entry entries[] = {
       "dist.new_group(table? ranks=None, float? timeout=None, str? backend=None, any? pg_options=None, "
       "bool use_local_synchronization=False, str? group_desc=None, device? device_id=None, bool sort_ranks=True) "
       "-> any",
-      "a group of some ranks; all ranks of the world call it in the same order" },
+      "a group of some ranks; all ranks of the world call it in the same order, members or not: the number of the call "
+      "is its name. The members wait for each other, the others for nobody" },
     { "new_subgroups", l_new_subgroups,
       "dist.new_subgroups(int? group_size=None, any? group=None, float? timeout=None, str? backend=None, "
       "any? pg_options=None, str? group_desc=None) -> any",

@@ -1,5 +1,5 @@
 #!/usr/bin/perl
-# Groups of ranks: who skips new_group or calls another is named at once, groups that overlap are in flight together,
+# Groups of ranks: who skips new_group is missed where its numbers count, who calls another is named at once, groups that overlap are in flight together,
 # init_process_group refuses what it cannot be, a thousand ranks divide into groups of eight in seconds.
 use strict;
 use warnings;
@@ -37,16 +37,53 @@ sub explained {
 
 # ---- who skips, who calls another ----
 
-explained('a rank goes on without it', spawn('skips', 4, 'if rank ~= 2 then dist.new_group { 0, 3 } end', 'dist.barrier()'),
-    qr/ranks 0, 1, 3 wait in new_group, rank 2 in barrier #0/, qr/barrier #0 \(line 5\)/,
-    qr/skipped new_group: rank 2 did not call new_group/);
-explained('a rank returns without it', spawn('returns', 3, 'dist.new_group { 0, 1 }',
-        'if rank ~= 1 then dist.new_group { 2, 0 } end'),
-    qr/waits? in new_group \(line 5\) for rank 1/, qr/skipped new_group: rank 1 did not call new_group/);
-explained('two lists in two orders', spawn('orders', 2, 'if rank == 0 then dist.new_group { 0 } dist.new_group { 1 }',
-        'else dist.new_group { 1 } dist.new_group { 0 } end'),
-    qr/new_group #0 differs/, qr/rank 0 (?:calls it )?for ranks \{0\} \(line 4\)/,
-    qr/rank 1 (?:calls it )?for ranks \{1\} \(line 5\)/);
+# As PyTorch 2.15 does it over gloo, but that a hang is told. The name of a group is the number of its call.
+my $red     = 'local function sum(group) local t = rs.ones(1) dist.all_reduce(t, { group = group }) return t:item() end';
+my $forgets = 'if rank ~= 1 then assert(sum(dist.new_group { 2, 0 }) == 2) end';
+my %barrier = (TORCH_DIST_INIT_BARRIER => 1);
+
+sub passes {
+    my ($name, $lesson, $env) = @_;
+    for my $way (\@stepped, \@free) {
+        my $run = ringside({ env => $env || {} }, @$way, $lesson);
+        is($run->{status}, 0, "$name: @$way") or diag($run->{err});
+    }
+}
+
+passes('who is no member and skips it is missed by nobody', spawn('skips', 3, $red, $forgets, 'dist.barrier()'));
+passes('nor in groups of one, in any order', spawn('alone', 2, $red, 'assert(sum(dist.new_group { rank }) == 1)',
+        'dist.new_group { 1 - rank } dist.new_group { rank } dist.barrier()'));
+passes('nor by those who split a group', spawn('split', 3, 'if rank < 2 then dist.split_group(nil, { { 0, 1 } }) end'));
+explained('but in the next one of all', spawn('next', 3, $red, $forgets, 'dist.barrier()', 'sum(dist.new_group())'),
+    qr/MismatchError: new_group #0 differs between ranks [02] and 1\n/,
+    qr/\n  cause: skipped new_group: rank 1 did not call new_group \(line 5\)\n/,
+    qr/rank [02] calls it for ranks \{0, 2\} \(line 5\)\n  rank 1 for ranks \{0, 1, 2\} \(line 7\)\n/, qr/:7\n\z/);
+explained('and in the next one that it is in', spawn('member', 3, $red, $forgets, 'dist.barrier()', 'dist.new_group { 1, 2 }'),
+    qr/rank 1 for ranks \{1, 2\} \(line 7\)/, qr/skipped new_group: rank 1 did not call new_group \(line 5\)/);
+explained('a member goes on without it', spawn('goes', 4, 'if rank ~= 3 then dist.new_group { 0, 3 } end', 'dist.barrier()'),
+    qr/rank 0 waits in new_group, rank 3 in barrier #0/, qr/barrier #0 \(line 5\)/,
+    qr/skipped new_group: rank 3 did not call new_group/);
+explained('a member returns without it', spawn('returns', 3, 'dist.new_group { 0, 1 }',
+        'if rank ~= 2 then dist.new_group { 2, 0 } end'),
+    qr/rank 0 waits in new_group \(line 5\) for rank 2/, qr/skipped new_group: rank 2 did not call new_group/);
+explained('two lists in two orders', spawn('orders', 3, 'if rank == 0 then dist.new_group { 0, 1 } dist.new_group { 1, 2 }',
+        'else dist.new_group { 1, 2 } dist.new_group { 0, 1 } end'),
+    qr/new_group #0 differs/, qr/rank 0 (?:calls it )?for ranks \{0, 1\} \(line 4\)/,
+    qr/rank [12] (?:calls it )?for ranks \{1, 2\} \(line 5\)/);
+explained('two groups under one number', spawn('pairs', 4, 'dist.new_group(rank < 2 and { 0, 1 } or { 2, 3 })'),
+    qr/new_group #0 differs.* ranks? \d .*all ranks must call new_group in the same order, members or not/s);
+
+# TORCH_DIST_INIT_BARRIER=1 lets all wait for all.
+for my $way (\@stepped, \@free) {
+    refused("the barrier brings it back: @$way", ringside({ env => \%barrier }, @$way, spawn('barrier', 3, $red, $forgets,
+        'dist.barrier()')), 3, qr/skipped new_group: rank 1 did not call new_group \(line 5\)/);
+    refused("and knows who has returned: @$way", ringside({ env => \%barrier }, @$way, spawn('gone', 3, $red, $forgets)), 3,
+        qr/waits? in new_group \(line 5\) for rank 1.*skipped new_group: rank 1 did not call new_group/s);
+}
+passes("TORCH_DIST_INIT_BARRIER=$_ is none", spawn('none', 3, $red, $forgets), { TORCH_DIST_INIT_BARRIER => $_ }) for 0, 2;
+refused("TORCH_DIST_INIT_BARRIER=$_ is no number", ringside({ env => { TORCH_DIST_INIT_BARRIER => $_ } }, @stepped,
+    spawn('none', 2, 'dist.barrier()')), 2, qr/:3: ValueError: TORCH_DIST_INIT_BARRIER is '\Q$_\E': it must be a whole number/)
+    for '', 'yes', '1.0';
 explained('a member of a local group stays away',
     spawn('local', 3, 'if rank == 2 then dist.new_group({ 0, 2 }, { use_local_synchronization = true }) end',
         'dist.set_timeout(6)', # later than the limit of the run, which rank 2 waits for
@@ -55,9 +92,6 @@ explained('a member of a local group stays away',
 explained('a member of a local group has ended',
     spawn('local_end', 3, 'if rank == 2 then dist.new_group({ 0, 2 }, { use_local_synchronization = true }) end'),
     qr/rank 2 waits in new_group \(line 4\) for rank 0/);
-explained('a rank of the parent does not split it',
-    spawn('split', 3, 'if rank < 2 then dist.split_group(nil, { { 0, 1 } }) end'),
-    qr/waits? in split_group \(line 4\) for rank 2/);
 explained('a collective of a group that a member does not join',
     spawn('member', 3, 'local group = dist.new_group { 0, 2 }', 'if rank == 0 then dist.barrier(group) end'),
     qr/rank 0 waits in barrier #0 of group 1 for rank 2/, qr/line 5/, qr/rank 2 returned without barrier #0/);
@@ -75,6 +109,10 @@ for my $case ([ 'a limit of a group', 'local group = dist.new_group({ 0, 1 }, { 
     refused($name, $run, 3, qr/TimeoutError: .*rank 0 \S*\s?in barrier #0/);
     cmp_ok(time - $begin, '<', 60, "$name: long before the run's own");
 }
+
+refused('a limit of a group that is being made, and not the default one\'s', ringside('run', '--executor', 'free', '--timeout', 100,
+    spawn('made', 2, 'dist.set_timeout(90)', 'if rank == 0 then dist.new_group({ 0, 1 }, { timeout = 0.3 })',
+        'else dist.store:get("never") end')), 3, qr/TimeoutError: rank 0 waits in new_group/);
 
 # ---- overlapping groups, all in flight at once ----
 

@@ -99,8 +99,9 @@ my %plants = (
         all => [ 'line LINE:dist.send(:' ],
     },
     'no-new-group' => {
-        kind => 'DeadlockError', head => [ qr/rank 1/, qr/new_group/ ],
-        all => [ qr/barrier #0/, 'line LINE:dist.new_group:', 'line LINE:dist.barrier:' ],
+        kind => 'MismatchError', head => [ qr/new_group #0 differs/, qr/skipped new_group: rank 1 did not call new_group/ ],
+        all => [ qr/rank [02] calls it for ranks \{0, 2\}/, qr/rank 1 for ranks \{0, 1, 2\}/, 'line LINE:local ends:',
+                 'line LINE:dist.new_group():' ],
     },
     'groups-crossed' => {
         kind => 'DeadlockError', head => [ qr/rank 2/, qr/all_reduce #0/, qr/crossed groups/, qr/group 1/, qr/group 2/ ],

@@ -261,7 +261,11 @@ my %checks = (
         'rank 2 reads what rank 2 has written', 'the token is 3', 'three messages',
         'of 10.0004 us each, one after the other', 'each send has an arrow to its recv', 'all send first: a deadlock',
         'rank 0 waits for rank 1', 'rank 1 waits for rank 2', 'rank 2 waits for rank 0', 'rank 1 received 99',
-        'the change was noted, once', 'the missing rank is named: rank 1',
+        'the change was noted, once',
+        'rank 0 uses the group that rank 1 has not made: the sum is 2',
+        'rank 2 uses the group that rank 1 has not made: the sum is 2', 'rank 0 passes a barrier of all',
+        'rank 1 passes a barrier of all', 'rank 2 passes a barrier of all',
+        'in the next group of all the missing rank is named: rank 1',
     ],
     '12-three-all-reduces' => [
         'ring: all ranks have the sum', 'ring: 112 hops', 'ring: 14 times the tensor in all',

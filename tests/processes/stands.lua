@@ -19,6 +19,11 @@ end
 function ways.group(rank)
   if rank == 0 then dist.new_group { 0, 1 } else dist.barrier() end
 end
+function ways.skipped(rank)
+  if rank == 0 then dist.new_group { 0 } end
+  dist.barrier()
+  dist.new_group()
+end
 function ways.monitored(rank)
   if rank == 0 then dist.monitored_barrier { timeout = 0.5 } else dist.recv(rs.zeros(1), 0) end
 end
