@@ -126,6 +126,6 @@ END {
     $? = $status;
 }
 
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+$SIG{$_} = sub { exit 1 } for grep { ($SIG{$_} // '') ne 'IGNORE' } qw(INT TERM HUP); # ignored below nohup
 
 1;
