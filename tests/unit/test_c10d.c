@@ -318,7 +318,10 @@ change_versions(struct task *me, struct process_group *group, struct ranks *rank
     bool reduced = group_all_reduce_now(me, group, tensor, NULL) && tensor_version(tensor) == before + 1;
     bool sent    = group_broadcast_now(me, group, tensor, 0) && tensor_version(tensor) == before + 1 + (me->rank == 1);
     bool shown   = group_all_gather_now(me, group, gathered, tensor) && tensor_version(gathered[1]) == other + 1;
-    before     = tensor_version(tensor);
+    struct tensor *whole = numbers(me, 8, 0, 0);
+    other  = tensor_version(whole);
+    shown  = shown && group_all_gather_into_tensor_now(me, group, whole, tensor) && tensor_version(whole) == other + 1;
+    before = tensor_version(tensor);
     bool moved = me->rank == 0 ? group_send(me, group, tensor, 1, 0) : group_recv(me, group, tensor, 0, 0);
     moved = moved && tensor_version(tensor) == before + (me->rank == 1);
     return expect(me, ranks, reduced, "all-reduce changes it") && expect(me, ranks, sent, "broadcast where it arrives") &&
@@ -415,7 +418,7 @@ changing_a_tensor_before_the_wait_is_a_race(void **state)
 static bool
 bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
 {
-    static const enum error_kind want[] = { E_VALUE, E_VALUE, E_RUNTIME, E_VALUE, E_RUNTIME, E_RUNTIME };
+    static const enum error_kind want[] = { E_VALUE, E_VALUE, E_RUNTIME, E_VALUE, E_RUNTIME, E_RUNTIME, E_RUNTIME };
     int64_t two[2] = { 2, 2 };
     struct tensor *tensor = numbers(me, 4, 0, 0);
     struct collective_options star = { .algorithm = "star" }, mean = { .op = REDUCE_AVG }, bits = { .op = REDUCE_BAND };
@@ -431,6 +434,8 @@ bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
             work = group_all_reduce(me, group, tensor, &star);
         else if (i == 4)
             work = group_all_reduce(me, group, tensor, &bits);
+        else if (i == 5)
+            group_send(me, group, tensor, 1 - me->rank, -1);
         else
             work = group_all_reduce(me, group, tensor_zeros(me, DTYPE_BOOL, DEVICE_CPU, 2, two), &mean);
         if (!expect(me, ranks, work == NULL && me->error.kind == want[i], "it is refused"))
@@ -543,6 +548,9 @@ begin_again(struct task *me, struct process_group *group, struct ranks *ranks)
     task_clear_error(me);
     process_group_destroy(me, group);
     bool refused = group_barrier(me, group) == NULL;
+    task_clear_error(me);
+    refused = refused && !group_send(me, group, tensor, (me->rank + 1) % ranks->size, 0) &&
+              strstr(me->error.message, "was destroyed") != NULL;
     task_clear_error(me);
     struct process_group *again = process_group_rendezvous(me, ranks->world, me->rank);
     bool done = refused && again != NULL && rank_context(me)->group == again && group_barrier_now(me, again) &&

@@ -148,6 +148,29 @@ a_replica_shares_only_what_a_shallow_copy_shares(void **state)
 }
 
 static bool
+replicas_of_a_wanting_buffer(struct task *me, struct seen *seen)
+{
+    static const int ids[] = { 0, 1 };
+    struct module *module = probe_new(me, PROBE_SCALE), *made[2];
+    struct tensor *steps = module != NULL ? module->buffers.entries[0].tensor : NULL;
+    (void)seen;
+    if (steps == NULL)
+        return false;
+    steps->requires_grad = true;
+    if (!dp_replicate(me, module, (struct device_list){ ids, 2 }, made))
+        return false;
+    struct tensor *copy = made[1]->buffers.entries[0].tensor, *scale = module_parameter(made[1], "scale");
+    return holds(me, copy->grad_fn != NULL && copy->grad_fn != scale->grad_fn, "it has a node of its own") &&
+           backward(me, tensor_sum(me, copy), false) && reads(me, steps->grad, 1, (const double[]){ 1 });
+}
+
+static void
+a_buffer_that_wants_a_gradient_gets_its_replicas(void **state)
+{
+    in_both(replicas_of_a_wanting_buffer);
+}
+
+static bool
 replicas_without_gradients(struct task *me, struct seen *seen)
 {
     static const int ids[] = { 0, 1 };
@@ -617,6 +640,7 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_replica_shares_only_what_a_shallow_copy_shares),
+        cmocka_unit_test(a_buffer_that_wants_a_gradient_gets_its_replicas),
         cmocka_unit_test(without_gradients_replica_0_has_the_very_parameters),
         cmocka_unit_test(a_mean_inside_forward_weighs_replicas_not_rows),
         cmocka_unit_test(gradients_are_those_of_one_device),
