@@ -28,6 +28,7 @@ sub begin {
         open STDIN,  '<', '/dev/null'  or die "stdin: $!";
         open STDOUT, '>', "$place/out" or die "stdout: $!";
         open STDERR, '>', "$place/err" or die "stderr: $!";
+        hear_signals();        # a launcher speaks to its processes by them
         exec @words;
         die "exec $words[0]: $!";
     }
