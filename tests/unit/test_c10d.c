@@ -256,6 +256,54 @@ a_barrier_opens_one_latency_after_the_last_one_came(void **state)
 }
 
 static bool
+late_monitored(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    uint64_t start = sched_now(me);
+    if (me->rank == 1)
+        sched_advance(me, cost_us(700));
+    bool met = group_monitored_barrier(me, group, &(struct monitored){ 0 });
+    return expect(me, ranks, met && sched_now(me) == start + cost_us(710), "everybody leaves one latency later");
+}
+
+static void
+so_does_a_monitored_one(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 4, .body = late_monitored };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
+/* Two tensors of different lengths travel as one; of different dtypes they do not. */
+static bool
+coalesced(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    int64_t        two = 2;
+    struct tensor *list[] = { numbers(me, 2, me->rank, 1), numbers(me, 3, 10 * me->rank, 1) };
+    struct tensor *mixed[] = { list[0], tensor_zeros(me, DTYPE_F64, DEVICE_CPU, 1, &two) };
+    struct work   *work = group_all_reduce_coalesced(me, group, &(struct group_tensors){ list, 2 }, NULL);
+    bool           done = work_complete(me, work) && holds(me, list[0], 2, 1, 2) && holds(me, list[1], 3, 10, 2);
+    if (!expect(me, ranks, done, "each has its own sum"))
+        return false;
+    bool refused = group_all_reduce_coalesced(me, group, &(struct group_tensors){ mixed, 2 }, NULL) == NULL &&
+                   me->error.kind == E_VALUE;
+    task_clear_error(me);
+    return expect(me, ranks, refused, "two dtypes are refused");
+}
+
+static void
+coalesced_tensors_are_reduced_as_one(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = coalesced };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    assert_int_equal(count_events(&ranks, "c10d.allreduce"), 2);
+    ranks_free(&ranks);
+}
+
+static bool
 overlap(struct task *me, struct process_group *group, struct ranks *ranks)
 {
     struct tensor *tensors[3];
@@ -473,6 +521,12 @@ use_store(struct task *me, struct process_group *group, struct ranks *ranks)
     if (me->rank == 0 && !store_set(me, store, "greeting", "hello", 5))
         return false;
     bool done = store_get(me, store, "greeting", &bytes, &count) && count == 5 && strcmp(bytes, "hello") == 0;
+    const char             *keys[] = { "nobody's", "greeting" };
+    const struct store_text pair[] = { { "hell", 4 }, { "other", 5 } };
+    struct store_text       now;
+    bool                    there = true;
+    done = done && store_check(me, store, keys, 2, &there) && !there && store_check(me, store, keys + 1, 1, &there) && there;
+    done = done && store_compare_set(me, store, "greeting", pair, &now) && now.count == 5 && memcmp(now.bytes, "hello", 5) == 0;
     store_add(me, store, "sum", me->rank + 1);
     done = done && group_barrier_now(me, group) && store_add(me, store, "sum", 0) == 6;
     if (!expect(me, ranks, done, "keys are shared and added up"))
@@ -582,6 +636,8 @@ main(void)
         cmocka_unit_test(the_ring_adds_in_gloos_order),
         cmocka_unit_test(broadcasts_and_gathers_reach_everybody),
         cmocka_unit_test(a_barrier_opens_one_latency_after_the_last_one_came),
+        cmocka_unit_test(so_does_a_monitored_one),
+        cmocka_unit_test(coalesced_tensors_are_reduced_as_one),
         cmocka_unit_test(works_run_behind_the_rank_in_the_order_of_issue),
         cmocka_unit_test(a_collective_waits_for_the_stream_that_writes_its_tensor),
         cmocka_unit_test(changing_a_tensor_before_the_wait_is_a_race),

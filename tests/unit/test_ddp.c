@@ -82,13 +82,13 @@ run(rank_body *body, int size)
 
 /* ---- hooks ---- */
 
-struct seen { int buckets, last; bool in_order; double sent; };
+struct seen { int buckets, last; bool in_order, is_short; double sent; };
 
 static void *
 seen_start(struct task *me, void *context, const struct grad_bucket *bucket)
 {
     struct seen *seen = context;
-    float        first[8];
+    float        first[16];
     if (!tensor_read(me, bucket->buffer, first))
         return NULL;
     seen->in_order = seen->buckets++ == bucket->index;
@@ -100,8 +100,8 @@ seen_start(struct task *me, void *context, const struct grad_bucket *bucket)
 static struct tensor *
 seen_finish(struct task *me, void *context, void *started)
 {
-    (void)me, (void)context;
-    return started;
+    struct seen *seen = context;
+    return seen->is_short ? tensor_zeros(me, DTYPE_F32, DEVICE_CPU, 1, (int64_t[]){ 1 }) : started;
 }
 
 static void
@@ -130,6 +130,34 @@ sees_buckets(struct task *me, struct process_group *group, struct ranks *ranks)
 }
 
 static bool
+answers_too_little(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct module *module = pair_new(me, true);
+    struct module *ddp    = ddp_new(me, module, group, &(struct ddp_options){ 0 });
+    struct seen    seen   = { .is_short = true };
+    const struct comm_hook hook = { seen_start, seen_finish, seen_forget, hook_keeps_nothing, &seen, "short" };
+    bool told = ddp != NULL && reducer_register_comm_hook(me, ddp_reducer(ddp), &hook) && !step(me, ddp, 1) &&
+                strstr(me->error.message, "has 1 elements, but the bucket has 12") != NULL;
+    task_clear_error(me);
+    return expect(me, ranks, told, "what a hook answers fills its bucket");
+}
+
+/* A penalty on the gradient: as this rank's own share it goes on being differentiable. */
+static bool
+grad_of_grad(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct backward_options create = { .create_graph = true };
+    struct module *module = pair_new(me, true), *second = module_child(module, "second");
+    struct module *ddp    = ddp_new(me, module, group, &(struct ddp_options){ 0 });
+    struct tensor *row    = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 2, (int64_t[]){ 1, 2 }), 1);
+    struct tensor *loss   = ddp != NULL ? tensor_sum(me, module_forward_tensor(me, ddp, row)) : NULL;
+    bool done = loss != NULL && autograd_backward(me, &loss, NULL, 1, &create) && grad_of(me, module, "second") == 2;
+    struct tensor *penalty = done ? tensor_sum(me, module_parameter(second, "weight")->grad) : NULL;
+    done = penalty != NULL && module_zero_grad(me, module, true) && autograd_backward(me, &penalty, NULL, 1, NULL);
+    return expect(me, ranks, done && grad_of(me, module, "first") == 1, "half of the whole: 2 of 2 ranks");
+}
+
+static bool
 sparse_rows(struct task *me, struct process_group *group, struct ranks *ranks)
 {
     const int64_t          index = 1, one = 1;
@@ -151,6 +179,7 @@ a_hook_gets_each_bucket_once_and_undivided(void **state)
     (void)state;
     run(sees_buckets, 2);
     run(sparse_rows, 2);
+    run(answers_too_little, 2);
 }
 
 /* ---- buffers ---- */
@@ -179,7 +208,9 @@ quiet_buffers(struct task *me, struct process_group *group, struct ranks *ranks)
     struct module *ddp = module_add_buffer(me, module, "count", buffer)
                              ? ddp_new(me, module, group, &(struct ddp_options){ 0 }) : NULL;
     uint32_t version = tensor_version(buffer);
-    bool     done    = ddp != NULL && step(me, ddp, 1);
+    if (!expect(me, ranks, version > 0, "construction's is one"))
+        return false;
+    bool done = ddp != NULL && step(me, ddp, 1);
     if (!expect(me, ranks, done && tensor_version(buffer) == version, "a forward's broadcast is no change of a buffer"))
         return false;
     const struct buffer_hook hook = { notes_mode, drop_nothing, &recorded, true };
@@ -205,6 +236,13 @@ half_used(struct task *me, struct process_group *group, struct ranks *ranks)
     bool done = ddp != NULL && step(me, ddp, 1 + me->rank);
     return expect(me, ranks, done && grad_of(me, module, "second") == 1.5, "a bucket that is half used is reduced") &&
            expect(me, ranks, isnan(grad_of(me, module, "first")), "and who is not used gets nothing");
+}
+
+static void
+a_gradient_with_a_history_stays_this_ranks_share(void **state)
+{
+    (void)state;
+    run(grad_of_grad, 2);
 }
 
 static void
@@ -280,6 +318,7 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hook_gets_each_bucket_once_and_undivided),
         cmocka_unit_test(buffers_are_synced_behind_autograds_back),
+        cmocka_unit_test(a_gradient_with_a_history_stays_this_ranks_share),
         cmocka_unit_test(a_bucket_is_skipped_only_where_all_of_it_is_unused),
         cmocka_unit_test(gradients_add_up_over_the_rebuild),
         cmocka_unit_test(in_a_join_gradients_are_divided_by_the_ranks_that_go_on),

@@ -305,10 +305,33 @@ detached_in_place(struct task *me, struct rig *rig)
     return true;
 }
 
+/* A reshaped gradient is a view; the leaf that takes it over keeps the elements alone. */
+static bool
+stolen_view(struct task *me, struct rig *rig)
+{
+    struct tensor *a = vector(me, 4, (const double[]){ 1, 2, 3, 4 });
+    struct tensor *square = tensor_reshape(me, a, 2, (const int64_t[]){ 2, 2 });
+    expect(me, rig, backward(me, tensor_sum(me, tensor_mul_number(me, square, 3))), "backward");
+    return expect(me, rig, holds(me, a->grad, 4, (const double[]){ 3, 3, 3, 3 }) && a->grad->base == NULL &&
+                  tensor_detach_(me, a->grad) == a->grad, "a leaf's gradient is no view");
+}
+
+static bool
+retained_twice(struct task *me, struct rig *rig)
+{
+    struct tensor *a = vector(me, 1, (const double[]){ 2 }), *b = tensor_mul_number(me, a, 3), *seed;
+    expect(me, rig, tensor_retain_grad(me, b) && tensor_retain_grad(me, b), "retain_grad");
+    seed = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, (const int64_t[]){ 1 }), 5);
+    expect(me, rig, autograd_backward(me, &b, &seed, 1, &(struct backward_options){ 0 }), "backward");
+    return expect(me, rig, at(me, b->grad, 0) == 5 && b->grad->storage != seed->storage, "once, and a copy");
+}
+
 static void
 leaves_are_alone(void **state)
 {
     (void)state;
+    in_both(stolen_view);
+    in_both(retained_twice);
     in_both(gradient_with_a_history);
     in_both(detached_in_place);
 }
