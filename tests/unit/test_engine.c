@@ -3,6 +3,7 @@
 
 #include "autograd/history.h"
 #include "autograd/inplace.h"
+#include "functional/functional.h"
 
 struct log { char text[256]; };
 struct named { struct log *log; const char *name; struct tensor *tensor; int id; };
@@ -316,6 +317,21 @@ stolen_view(struct task *me, struct rig *rig)
                   tensor_detach_(me, a->grad) == a->grad, "a leaf's gradient is no view");
 }
 
+/* Two rows that are one: whether each comes once is known of one row at most. */
+static bool
+sparse_rows(struct task *me, struct rig *rig)
+{
+    static const int64_t rows[] = { 1, 1 }, sizes[] = { 3, 2 };
+    for (int64_t count = 1; count <= 2; count++) {
+        struct tensor *table  = leaf(me, DTYPE_F32, 2, sizes, (const double[]){ 1, 2, 3, 4, 5, 6 });
+        struct tensor *picked = embedding_with(me, table, tensor_from(me, DTYPE_I64, 1, &count, rows),
+                                               &(struct embedding_options){ .padding_idx = -1, .sparse = true });
+        expect(me, rig, backward(me, tensor_sum(me, picked)), "backward");
+        expect(me, rig, table->grad->coalesced == (count == 1), "coalesced");
+    }
+    return true;
+}
+
 static bool
 retained_twice(struct task *me, struct rig *rig)
 {
@@ -331,6 +347,7 @@ leaves_are_alone(void **state)
 {
     (void)state;
     in_both(stolen_view);
+    in_both(sparse_rows);
     in_both(retained_twice);
     in_both(gradient_with_a_history);
     in_both(detached_in_place);

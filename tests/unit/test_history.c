@@ -87,6 +87,18 @@ view_of_a_view(struct task *me, struct rig *rig)
                   "two levels down");
 }
 
+/* Nothing in one dimension joins anything, as long ago, and has no part in the gradient. */
+static bool
+joined_with_nothing(struct task *me, struct rig *rig)
+{
+    static const int64_t none = 0, square[] = { 2, 2 };
+    struct tensor *empty = leaf(me, DTYPE_F32, 1, &none, (const double[]){ 0 });
+    struct tensor *a = leaf(me, DTYPE_F32, 2, square, (const double[]){ 1, 2, 3, 4 });
+    struct tensor *all = tensor_cat(me, (struct tensor *[]){ empty, a }, 2, 0);
+    return expect(me, rig, backward(me, tensor_sum(me, all)) && holds(me, a->grad, 4, (const double[]){ 1, 1, 1, 1 }),
+                  "the square's gradient");
+}
+
 static bool
 overlapping_copy(struct task *me, struct rig *rig)
 {
@@ -107,6 +119,7 @@ what_shares_memory_is_known(void **state)
     (void)state;
     in_both(view_of_a_view);
     in_both(overlapping_copy);
+    in_both(joined_with_nothing);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         assert_int_equal(strides_overlap(&cases[i].at, false), cases[i].overlaps);
     assert_true(strides_overlap(&cases[5].at, true));
