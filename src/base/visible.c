@@ -1,6 +1,7 @@
 /* What may go to a terminal as it is, and what stands for the rest.
  *
- * Interface in order of use: visible_add, visible_write; visible_length, visible_spell; utf8_take. */
+ * Interface in order of use: visible_add, visible_write; visible_length, visible_spell; utf8_take, utf8_add,
+ * hexadecimal_take. */
 #include "base/visible.h"
 
 #include <string.h>
@@ -31,6 +32,39 @@ utf8_take(const char *text, size_t count, uint32_t *code)
         return 0;
     *code = value;
     return more + 1;
+}
+
+void
+utf8_add(struct str *out, uint32_t code)
+{
+    char bytes[4] = { (char)(0xf0 | code >> 18), (char)(0x80 | (code >> 12 & 0x3f)), (char)(0x80 | (code >> 6 & 0x3f)),
+                      (char)(0x80 | (code & 0x3f)) };
+    char one      = (char)code;
+    if (code < 0x80) {
+        str_add_bytes(out, &one, 1);
+        return;
+    }
+    int skipped = code < 0x800 ? 2 : code < 0x10000 ? 1 : 0;
+    if (skipped == 2)
+        bytes[2] = (char)(0xc0 | code >> 6);
+    else if (skipped == 1)
+        bytes[1] = (char)(0xe0 | code >> 12);
+    str_add_bytes(out, bytes + skipped, (size_t)(4 - skipped));
+}
+
+bool
+hexadecimal_take(const char *text, size_t count, size_t digits, uint32_t *code)
+{
+    *code = 0;
+    for (size_t i = 0; i < digits; i++) {
+        static const char known[] = "0123456789abcdefABCDEF";
+        const char *digit = i < count && text[i] != '\0' ? strchr(known, text[i]) : NULL;
+        if (digit == NULL)
+            return false;
+        size_t place = (size_t)(digit - known);
+        *code        = *code << 4 | (uint32_t)(place < 16 ? place : place - 6);
+    }
+    return *code < 0x110000;
 }
 
 /* Beyond ASCII. Joiners and combining marks are honest writing. */

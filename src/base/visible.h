@@ -32,4 +32,7 @@ size_t visible_spell(const char *text, size_t count, enum visible_form form, cha
 /* The character of well-formed UTF-8 (shortest form, no surrogates) that begins at `text`: how many bytes it has, and
  * its code. 0: there is none; the code is not touched. */
 size_t utf8_take(const char *text, size_t count, uint32_t *code);
+void   utf8_add(struct str *out, uint32_t code);
+/* So many hexadecimal digits of a character's code; false: they are none, or there is no such character. */
+bool   hexadecimal_take(const char *text, size_t count, size_t digits, uint32_t *code);
 #endif

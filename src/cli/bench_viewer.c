@@ -21,6 +21,7 @@
 #include "cli/bench.h"
 #include "cli/message.h"
 #include "cli/synth.h"
+#include "cli/watch.h"
 #include "trace/writer.h"
 
 enum { COLUMNS = 200, ROWS = 60, PATIENCE_S = 20, QUIET_MS = 300, TAIL = 8192 };
@@ -345,8 +346,8 @@ bench_viewer_open(const struct bench_options *options)
     if (!begin_opening(&opening))
         return false;
     sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
+    watch_add_signal(&ends, SIGINT);
+    watch_add_signal(&ends, SIGTERM);
     sigprocmask(SIG_BLOCK, &ends, &before); /* half a gigabyte is not left behind */
     bool good = run_cases(options, &opening);
     end_opening(&opening);

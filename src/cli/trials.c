@@ -21,6 +21,7 @@
 #include "cli/message.h"
 #include "cli/options.h"
 #include "cli/run.h"
+#include "cli/watch.h"
 #include "sched/search.h"
 #include "trace/reader.h"
 
@@ -107,8 +108,8 @@ hold_signals(struct trials *trials)
 {
     sigemptyset(&trials->signals);
     sigaddset(&trials->signals, SIGCHLD);
-    sigaddset(&trials->signals, SIGINT);
-    sigaddset(&trials->signals, SIGTERM);
+    watch_add_signal(&trials->signals, SIGINT);
+    watch_add_signal(&trials->signals, SIGTERM);
     sigprocmask(SIG_BLOCK, &trials->signals, &trials->before);
 }
 

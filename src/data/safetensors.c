@@ -5,12 +5,11 @@
  * Interface: safetensors_open, safetensors_count, safetensors_name, safetensors_tensor, safetensors_close. In Rust:
  * safetensors/src/tensor.rs (huggingface). */
 #include "data/safetensors.h"
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/json_text.h"
 #include "base/reader.h"
-#include "data/json_text.h"
 #include "data/safetensors_dtype.h"
 #include "sched/task.h"
 #include "tensor/tensor.h"
@@ -91,8 +90,8 @@ read_length(struct task *me, struct safetensors *file, uint64_t *header)
 static bool
 read_header(struct task *me, struct safetensors *file)
 {
-    uint64_t length = 0;
-    char     why[JSON_ERROR_TEXT_LENGTH] = "";
+    uint64_t          length = 0;
+    struct json_wrong wrong;
     if (!read_length(me, file, &length))
         return false;
     char *text = malloc((size_t)length + 1);
@@ -100,14 +99,14 @@ read_header(struct task *me, struct safetensors *file)
         return failed(me, E_MEMORY, "out of memory while reading %s", file->path);
     bool whole = fread(text, 1, (size_t)length, file->file) == length;
     if (whole)
-        file->header = json_text_parse(text, (size_t)length, why);
+        file->header = json_text_parse(text, (size_t)length, JSON_REJECT_DUPLICATES, &wrong);
     free(text);
     if (!whole)
         return safetensors_refuse(me, file, "it ends within the header", NULL);
-    if (file->header == NULL && why[0] == '\0')
+    if (file->header == NULL && wrong.why == NULL)
         return failed(me, E_MEMORY, "out of memory while reading %s", file->path);
     return json_is_object(file->header) ||
-           safetensors_refuse(me, file, file->header == NULL ? why : "the header is no object", NULL);
+           safetensors_refuse(me, file, file->header == NULL ? wrong.why : "the header is no object", NULL);
 }
 
 /* The shape's elements; false: no such shape. */

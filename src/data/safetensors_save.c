@@ -3,11 +3,11 @@
  *
  * Interface: safetensors_save; safetensors_dtype and its inverse. */
 #include <errno.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "base/json_text.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
@@ -126,31 +126,22 @@ add_metadata(struct task *me, json_t *header, const struct safetensors_content *
     return utf8 ? failed(me, E_MEMORY, "out of memory while saving") : failed(me, E_VALUE, "metadata are UTF-8 texts");
 }
 
-/* Padded with blanks, so that the elements begin aligned. The caller frees it. */
-static char *
-header_text(struct task *me, const struct saved_tensor *items, const struct safetensors_content *content,
-            size_t *length)
+/* Padded with blanks, so that the elements begin aligned. */
+static bool
+add_header(struct task *me, const struct saved_tensor *items, const struct safetensors_content *content,
+           struct str *text)
 {
     json_t *header = json_object();
     int64_t at     = 0;
     bool    ok     = header != NULL && add_metadata(me, header, content);
     for (size_t i = 0; ok && i < content->count; i++)
         ok = add_item(me, header, &items[i], &at);
-    char *text = ok ? json_dumps(header, JSON_COMPACT) : NULL, *padded = NULL;
-    if (text != NULL) {
-        size_t bytes = strlen(text);
-        *length      = (bytes + 7) & ~(size_t)7;
-        padded       = malloc(*length);
-        if (padded != NULL) {
-            memset(padded, ' ', *length);
-            memcpy(padded, text, bytes);
-        }
-    }
-    free(text);
+    ok = ok && json_text_write(header, text);
     json_decref(header);
-    if (padded == NULL && !task_failed(me))
-        failed(me, E_MEMORY, "out of memory while saving");
-    return padded;
+    str_add_bytes(text, "       ", -text->len % 8);
+    if (task_failed(me))
+        return false;
+    return (ok && str_ok(text)) || failed(me, E_MEMORY, "out of memory while saving");
 }
 
 /* ---- the file ---- */
@@ -171,15 +162,13 @@ write_tensor(struct task *me, FILE *file, struct tensor *tensor)
 static bool
 write_all(struct task *me, FILE *file, const struct saved_tensor *items, const struct safetensors_content *content)
 {
-    size_t        length = 0;
+    struct str    header = { 0 };
     unsigned char bytes[8];
-    char         *header = header_text(me, items, content, &length);
-    if (header == NULL)
-        return false;
+    bool          ok = add_header(me, items, content, &header);
     for (int i = 0; i < 8; i++)
-        bytes[i] = (unsigned char)((uint64_t)length >> (8 * i));
-    bool ok = fwrite(bytes, 1, 8, file) == 8 && fwrite(header, 1, length, file) == length;
-    free(header);
+        bytes[i] = (unsigned char)((uint64_t)header.len >> (8 * i));
+    ok = ok && fwrite(bytes, 1, 8, file) == 8 && fwrite(header.text, 1, header.len, file) == header.len;
+    str_free(&header);
     for (size_t i = 0; ok && i < content->count; i++)
         ok = write_tensor(me, file, items[i].tensor);
     return ok;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/json_text.h"
 #include "base/vec.h"
 #include "flight/dump_parts.h"
 
@@ -24,14 +25,16 @@ too_many_values(const char *text, size_t size)
 static json_t *
 parse_json(struct dumps *dumps, const char *text, size_t size)
 {
-    json_error_t error;
+    struct json_wrong wrong;
     if (too_many_values(text, size)) {
         dump_wrong(dumps, "holds more than %d values", DUMP_VALUES);
         return NULL;
     }
-    json_t *value = json_loadb(text, size, JSON_ALLOW_NUL, &error);
-    if (value == NULL)
-        dump_wrong(dumps, "is no JSON that can be read: line %d: %.200s", error.line, error.text);
+    json_t *value = json_text_parse(text, size, JSON_ALLOW_NUL, &wrong);
+    if (value == NULL && wrong.why == NULL)
+        dump_wrong(dumps, "there is no memory for it");
+    else if (value == NULL)
+        dump_wrong(dumps, "is no JSON that can be read: line %d: %s", wrong.line, wrong.why);
     return value;
 }
 
@@ -142,7 +145,9 @@ static bool
 take_config(struct dumps *dumps, int rank, const char *key, const json_t *about)
 {
     const char *name = dump_text(about, "name");
-    int        *ranks, size = dump_ranks(json_object_get(about, "ranks"), &ranks), own = -1;
+    int        *ranks, size = 0, own = -1;
+    if (!dump_ranks(json_object_get(about, "ranks"), &ranks, &size))
+        return dump_wrong(dumps, "there is no memory for it");
     for (int i = 0; i < size; i++) {
         own          = ranks[i] == rank ? i : own;
         dumps->world = ranks[i] >= dumps->world ? ranks[i] + 1 : dumps->world;

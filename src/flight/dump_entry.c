@@ -263,7 +263,7 @@ enter(struct dumps *dumps, struct dump_source *source, const json_t *entry, stru
     call->output_sizes  = words(&texts[1]);
     call->input_dtypes  = words(&texts[2]);
     call->output_dtypes = words(&texts[3]);
-    bool good = flight_enter(dumps->flight, source->rank, call) != NULL;
+    bool good = flight_enter(dumps->flight, source->rank, call) != NULL && !dumps->flight->broken;
     for (size_t i = 0; i < countof(texts); i++) {
         good = good && str_ok(&texts[i]);
         str_free(&texts[i]);

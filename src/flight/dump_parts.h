@@ -19,8 +19,8 @@ int64_t     dump_number(const json_t *value, const char *key, int64_t otherwise)
 bool        dump_true(const json_t *value, const char *key);
 /* [[3, 4], [2]] and [Float] in words; nothing where it is no list. */
 void        dump_list(const json_t *list, struct str *out);
-/* Ranks as a list or as text ("[0, 1]"): how many; -1: they are none. The caller frees them. */
-int         dump_ranks(const json_t *value, int **ranks);
+/* Ranks as a list or as text ("[0, 1]"), which the caller frees; none of what is no such list. false: no memory. */
+bool        dump_ranks(const json_t *value, int **ranks, int *count);
 
 /* How dumps spell what only Ringside's say: by enum flight_now, by enum flight_cause. */
 extern const char *const dump_now_words[], *const dump_why_words[];

@@ -5,6 +5,7 @@
  * Interface: dump_unpickle. In Python: pickletools.py has the language, pickle.py the machine. */
 #include "flight/dump_parts.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/arena.h"
 #include "base/reader.h"
 #include "base/vec.h"
+#include "base/visible.h"
 
 struct item {
     json_t *value;
@@ -311,8 +313,7 @@ push_decimal(struct machine *m, uint8_t code)
 static bool
 push_real(struct machine *m, double real)
 {
-    json_t *value = json_real(real);
-    return push_value(m, value != NULL ? value : json_null(), 0); /* nan, inf: JSON has no such number */
+    return push_value(m, isfinite(real) ? json_real(real) : json_null(), 0); /* JSON has no nan and no inf */
 }
 
 static bool
@@ -324,40 +325,6 @@ push_float_line(struct machine *m, uint8_t code)
         return false;
     double real = strtod(digits, &end);
     return *end == '\0' ? push_real(m, real) : no_number(m);
-}
-
-static void
-add_code_point(struct str *out, uint32_t code)
-{
-    char bytes[4] = { (char)(0xf0 | code >> 18), (char)(0x80 | (code >> 12 & 0x3f)), (char)(0x80 | (code >> 6 & 0x3f)),
-                      (char)(0x80 | (code & 0x3f)) };
-    char one      = (char)code;
-    if (code < 0x80) {
-        str_add_bytes(out, &one, 1);
-        return;
-    }
-    int skipped = code < 0x800 ? 2 : code < 0x10000 ? 1 : 0;
-    if (skipped == 2)
-        bytes[2] = (char)(0xc0 | code >> 6);
-    else if (skipped == 1)
-        bytes[1] = (char)(0xe0 | code >> 12);
-    str_add_bytes(out, bytes + skipped, (size_t)(4 - skipped));
-}
-
-/* "41" of \x41: so many digits; false: they are none. */
-static bool
-hexadecimal(const char *text, size_t left, size_t digits, uint32_t *code)
-{
-    *code = 0;
-    for (size_t i = 0; i < digits; i++) {
-        static const char known[] = "0123456789abcdefABCDEF";
-        const char *digit = i < left && text[i] != '\0' ? strchr(known, text[i]) : NULL;
-        if (digit == NULL)
-            return false;
-        size_t place = (size_t)(digit - known);
-        *code        = *code << 4 | (uint32_t)(place < 16 ? place : place - 6);
-    }
-    return *code < 0x110000;
 }
 
 /* A backslash and what follows it, as Python's repr (quoted) or raw-unicode-escape writes it; answers its length. */
@@ -372,11 +339,11 @@ add_escaped(struct str *out, const char *text, size_t left, bool quoted)
         return 2;
     }
     size_t digits = left < 2 ? 0 : quoted ? (text[1] == 'x' ? 2 : 0) : text[1] == 'u' ? 4 : text[1] == 'U' ? 8 : 0;
-    if (digits == 0 || !hexadecimal(text + 2, left - 2, digits, &code)) {
+    if (digits == 0 || !hexadecimal_take(text + 2, left - 2, digits, &code)) {
         str_add(out, "\\");
         return 1;
     }
-    add_code_point(out, code);
+    utf8_add(out, code);
     return 2 + digits;
 }
 
@@ -398,7 +365,7 @@ push_text_line(struct machine *m, uint8_t code)
         if (line[i] == '\\')
             i += add_escaped(&text, line + i, length - i, quoted);
         else
-            add_code_point(&text, (unsigned char)line[i++]);
+            utf8_add(&text, (unsigned char)line[i++]);
     }
     bool good = str_ok(&text) ? push_text(m, str_text(&text), text.len) : refuse(m, "there is no memory for it");
     str_free(&text);

@@ -125,24 +125,21 @@ ranks_of_text(const char *text, int **ranks, int *count, size_t room)
     return good;
 }
 
-int
-dump_ranks(const json_t *value, int **ranks)
+bool
+dump_ranks(const json_t *value, int **ranks, int *count)
 {
     const char *text  = json_string_value(value);
     size_t      room  = text != NULL ? strlen(text) : json_array_size(value);
-    int         count = 0;
+    *count            = 0;
     room              = room < DUMP_RANKS ? room : DUMP_RANKS;
     *ranks            = calloc(room + 1, sizeof **ranks);
-    bool good         = *ranks != NULL && (text != NULL || json_is_array(value));
-    if (good && text != NULL)
-        good = ranks_of_text(text, ranks, &count, room);
+    if (*ranks == NULL)
+        return false;
+    bool good = text != NULL ? ranks_of_text(text, ranks, count, room) : json_is_array(value);
     for (size_t i = 0; good && text == NULL && i < json_array_size(value); i++) {
         const json_t *rank = json_array_get(value, i);
-        good = json_is_integer(rank) && add_rank(ranks, &count, room, json_integer_value(rank));
+        good = json_is_integer(rank) && add_rank(ranks, count, room, json_integer_value(rank));
     }
-    if (good)
-        return count;
-    free(*ranks);
-    *ranks = NULL;
-    return -1;
+    *count = good ? *count : 0;
+    return true;
 }

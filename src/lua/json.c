@@ -4,10 +4,14 @@
  * Interface: lua_open_json. */
 #include "lua/json.h"
 
-#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include "base/json_text.h"
+#include "base/reader.h"
 #include "lua/internal.h"
 
 enum { JSON_DEPTH = 100 };
+#define JSON_BYTES ((size_t)1 << 30)
 
 static void push_json(lua_State *L, const json_t *value, int depth);
 
@@ -69,12 +73,19 @@ free_json(lua_State *L)
 static int
 l_json_load(lua_State *L)
 {
-    const char  *path = check_text(L, 1);
-    json_error_t error;
-    json_t     **root = push_owned(L, sizeof *root, "ringside.json", free_json);
-    *root = json_load_file(path, 0, &error);
+    const char       *path = check_text(L, 1), *why = NULL;
+    size_t            size = 0;
+    struct json_wrong wrong;
+    json_t          **root = push_owned(L, sizeof *root, "ringside.json", free_json);
+    char             *text = file_read(path, JSON_BYTES, &size, &why);
+    if (text == NULL)
+        return raise_error(L, strcmp(why, "out of memory") == 0 ? "MemoryError" : "ValueError", "%s: %s", path, why);
+    *root = json_text_parse(text, size, 0, &wrong);
+    free(text);
+    if (*root == NULL && wrong.why == NULL)
+        return raise_error(L, "MemoryError", "out of memory while reading %s", path);
     if (*root == NULL)
-        return raise_error(L, "ValueError", "%s:%d: %s", path, error.line, error.text);
+        return raise_error(L, "ValueError", "%s:%d: %s", path, wrong.line, wrong.why);
     push_json(L, *root, 0);
     json_decref(*root);
     *root = NULL;

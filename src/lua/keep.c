@@ -13,6 +13,8 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include "base/json_text.h"
+#include "base/str.h"
 #include "base/visible.h"
 #include "data/safetensors.h"
 #include "lua/internal.h"
@@ -36,7 +38,7 @@ struct group {
 
 struct kept {
     json_t      *root;
-    char        *text;
+    struct str   text;
     struct leaf *leaves;
     size_t       count, room;
     struct group   *groups;
@@ -59,7 +61,7 @@ free_kept(lua_State *L)
 {
     struct kept *kept = lua_touserdata(L, 1);
     json_decref(kept->root);
-    free(kept->text);
+    str_free(&kept->text);
     free(kept->leaves);
     free(kept->groups);
     free(kept->names);
@@ -528,8 +530,8 @@ push_kept(lua_State *L, int index, struct safetensors_content *content)
         no_room(L);
     find_groups(&k);
     bool plain = write_leaves(&k);
-    if (!plain && (kept->text = json_dumps(kept->root, JSON_COMPACT)) == NULL)
+    if (!plain && !json_text_write(kept->root, &kept->text))
         no_room(L);
     *content = (struct safetensors_content){ .tensors = kept->tensors, .names = kept->names, .count = kept->written };
-    return kept->text;
+    return plain ? NULL : str_text(&kept->text);
 }

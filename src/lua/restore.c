@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include "autograd/operators.h"
-#include "data/json_text.h"
+#include "base/json_text.h"
 #include "data/safetensors.h"
 #include "device/device.h"
 #include "lua/internal.h"
@@ -370,8 +370,8 @@ check_map_location(lua_State *L, int map)
 void
 push_restored(lua_State *L, struct safetensors *file, const char *path, const char *text, int map_location)
 {
-    struct restorer r = { .L = L, .file = file, .path = path, .map = map_location };
-    char            why[JSON_ERROR_TEXT_LENGTH];
+    struct restorer   r = { .L = L, .file = file, .path = path, .map = map_location };
+    struct json_wrong wrong;
     stack_room(L, 20);
     int base = lua_gettop(L);
     for (int *at[] = { &r.index, &r.entries, &r.objects }, i = 0; i < 3; i++) {
@@ -384,8 +384,8 @@ push_restored(lua_State *L, struct safetensors *file, const char *path, const ch
         push_plain(&r);
     } else {
         json_t **root = push_owned(L, sizeof *root, "ringside.description", free_json);
-        *root         = json_text_parse(text, strlen(text), why);
-        if (*root == NULL && why[0] == '\0')
+        *root         = json_text_parse(text, strlen(text), JSON_REJECT_DUPLICATES, &wrong);
+        if (*root == NULL && wrong.why == NULL)
             raise_error(L, "MemoryError", "out of memory while reading %s", path);
         if (*root == NULL || !json_is_object(*root))
             refuse_file(&r, "its description is no JSON");

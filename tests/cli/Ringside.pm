@@ -6,7 +6,7 @@ use Cwd qw(abs_path);
 use Exporter 'import';
 use File::Temp qw(tempdir);
 use Test::More;
-our @EXPORT = qw(ringside lesson slurp spill refused folder program);
+our @EXPORT = qw(ringside lesson slurp spill refused folder program hear_signals);
 
 my $program = abs_path($ENV{RINGSIDE_OUT} || 'build/release') . '/ringside';
 my $folder  = tempdir(CLEANUP => 1);
@@ -58,6 +58,13 @@ sub ringside {
     waitpid $pid, 0;
     spill("$folder/.out", '') if $scene{out};
     return { status => $? >> 8, signal => $? & 127, out => slurp("$folder/.out"), err => slurp("$folder/.err") };
+}
+
+# For a child before exec, where the test will send it a signal: a shell's background job has SIGINT and SIGQUIT ignored,
+# nohup's SIGHUP, and so would the program, which means it. What the test itself ignores, it goes on ignoring.
+sub hear_signals {
+    $SIG{$_} = 'DEFAULT' for qw(INT QUIT HUP TERM);
+    return;
 }
 
 # One clear line on stderr (of the program that `view` becomes, for view), the right status, nothing about C.

@@ -287,12 +287,18 @@ like(explore('--schedules', 100, $check)->{out}, qr/ here:    not ok - .*rank 0 
 
 # ---- an interrupt ----
 
-my $pid = fork() // die "fork: $!";
-if ($pid == 0) {
+sub start {
+    my ($interrupt, @words) = @_;
+    my $pid = fork() // die "fork: $!";
+    return $pid if $pid > 0;
     chdir $folder or die "chdir: $!";
     open STDOUT, '>', "$folder/stopped" or die "stdout: $!";
-    exec program(), 'explore', '--schedules', 1000000, ranks('calm', 2, 'dist.all_reduce(t)') or die "exec: $!";
+    hear_signals();
+    $SIG{INT} = $interrupt;
+    exec program(), 'explore', @words or die "exec: $!";
 }
+my $calm = ranks('calm', 2, 'dist.all_reduce(t)');
+my $pid  = start('DEFAULT', '--schedules', 1000000, $calm);
 sleep 1;
 kill INT => $pid;
 my $waited = 0;
@@ -300,5 +306,10 @@ while (waitpid($pid, WNOHANG) == 0 && $waited < 100) { select undef, undef, unde
 cmp_ok($waited, '<', 100, 'an interrupt ends it');
 is($? >> 8, 130, 'with the status of one, where nothing was found');
 like(slurp("$folder/stopped"), qr/^stopped after \d+ schedules, \d+ of them different/, 'and it says how far it came');
+
+$pid = start('IGNORE', '--schedules', 200, $calm);
+while (waitpid($pid, WNOHANG) == 0) { kill INT => $pid; select undef, undef, undef, 0.01 }
+is($? >> 8, 0, 'one that was to be ignored, as in a background job, does not');
+like(slurp("$folder/stopped"), qr/^200 schedules, .*: all end as usual/m, 'and all schedules are tried');
 
 done_testing();

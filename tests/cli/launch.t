@@ -65,7 +65,7 @@ sub start {
         open STDOUT, '>&', $write       or die;
         open STDERR, '>', "$path.err"   or die;
         alarm 300;
-        $SIG{$_} = 'DEFAULT' for qw(INT TERM HUP);      # whoever runs this in the background has SIGINT ignored
+        hear_signals();
         exec program(), 'launch', '--trust', @words;
         die "exec: $!";
     }

@@ -2,7 +2,9 @@
 # ringside run and its neighbours from outside: what they print, what they answer, how they fail.
 use strict;
 use warnings;
+use lib 'tests/cli';
 use File::Temp qw(tempdir);
+use Ringside ();
 use Test::More;
 
 my $ringside = ($ENV{RINGSIDE_OUT} || 'build/release') . '/ringside';
@@ -247,7 +249,7 @@ my $pid = fork() // die $!;
 if ($pid == 0) {
     open STDOUT, '>', "$folder/out";
     open STDERR, '>', "$folder/err";
-    $SIG{INT} = 'DEFAULT'; # a shell's background job ignores it, and so would the program
+    Ringside::hear_signals();
     exec $ringside, 'run', '--trust', '--trace', "$folder/stopped.trace", $endless;
 }
 select undef, undef, undef, 0.5;

@@ -30,6 +30,7 @@ sub start {
         open STDOUT, '>', "$out.out"  or die;
         open STDERR, '>', "$out.err"  or die;
         alarm 300;
+        hear_signals();
         exec program(), @words;
         die "exec: $!";
     }

@@ -7,7 +7,7 @@ use Fcntl qw(F_SETFD);
 use File::Temp qw(tempdir);
 use POSIX qw(WIFSIGNALED WTERMSIG WEXITSTATUS);
 use Test::More;
-our @EXPORT = qw(count_allocations fail_each fault_at);
+our @EXPORT = qw(count_allocations fail_each fault_at run_with);
 
 my $folder = tempdir(CLEANUP => 1);
 my $shim;

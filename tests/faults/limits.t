@@ -108,7 +108,7 @@ SKIP: {
             open STDOUT, '>', '/dev/null';
             open STDERR, '>', folder() . '/.err';
             alarm 300;
-            $SIG{INT} = 'DEFAULT'; # a shell's background job ignores it, and so would the program
+            hear_signals();
             exec program(), 'run', '--trust', '--trace', $trace, $file;
         }
         my $ticks = 0;

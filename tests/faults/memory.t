@@ -31,6 +31,7 @@ my @uneven   = ('--tap', 'tests/faults/uneven.lua', '--');
 my @hooks    = ('--tap', 'tests/faults/comm_hooks.lua', '--');
 my @power    = ('--tap', 'tests/faults/powersgd.lua', '--');
 my @saving   = ('--trust', '--tap', 'tests/faults/saving.lua', '--');
+my @json     = ('run', '--trust', '--tap', 'tests/faults/json.lua');
 my @all      = ('--tap', 'tests/faults/everything.lua');
 my @free     = ('run', '--executor', 'free', '--exact');
 
@@ -41,6 +42,34 @@ sub fails {
     return;
 }
 
+# Each allocation, of the few that there are.
+sub each_fails {
+    my ($name, @words) = @_;
+    my $from = (count_allocations(program(), @words, '--', 'nothing'))[0] - 10;
+    fail_each($name, { on => 1, from => $from }, program(), @words);
+    return;
+}
+
+# Dumps are read before it is known that one is not there: each allocation of their readers.
+sub dumps_fail {
+    my ($name, @dumps) = @_;
+    my @words = (program(), 'hang', @dumps, 'nowhere');
+    my ($count, @wrong) = (run_with(0, 0, @words)->{count});
+    cmp_ok($count, '>', 100, "$name: reading them allocates ($count times)");
+    for my $n (1 .. $count) {
+        for my $on (0, 1) {
+            my $run = run_with($n, $on, @words);
+            push @wrong, "$n: status $run->{status}, stderr: $run->{err}"
+                if $run->{status} != 2 << 8 || $run->{err} !~ /\A(?:.*memory.*|.*nowhere: no such file)\n\z/;
+        }
+    }
+    is("@wrong", '', "$name: want of memory is told as that, and not as a dump that is none");
+    return;
+}
+
+each_fails('JSON', @json);
+dumps_fail('dumps in JSON', grep { /json$/ } glob 'tests/data/flight/made_older/*');
+dumps_fail('dumps in pickles', grep { !/json$/ } glob 'tests/data/flight/made_subgroups/*');
 fails('a little of everything', 90, 'run', @all);
 fails('a little of everything in free', 90, @free, @all);
 fails('replicas that are compared', 60, 'run', '--check-ranks', @all);

@@ -28,6 +28,7 @@ sub begin {
         open STDIN,  '<', '/dev/null'  or die "stdin: $!";
         open STDOUT, '>', "$place/out" or die "stdout: $!";
         open STDERR, '>', "$place/err" or die "stderr: $!";
+        hear_signals();        # a launcher speaks to its processes by them
         exec @words;
         die "exec $words[0]: $!";
     }
@@ -126,6 +127,6 @@ END {
     $? = $status;
 }
 
-$SIG{$_} = sub { exit 1 } for qw(INT TERM HUP);
+$SIG{$_} = sub { exit 1 } for grep { ($SIG{$_} // '') ne 'IGNORE' } qw(INT TERM HUP); # ignored below nohup
 
 1;

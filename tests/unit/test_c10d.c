@@ -256,6 +256,54 @@ a_barrier_opens_one_latency_after_the_last_one_came(void **state)
 }
 
 static bool
+late_monitored(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    uint64_t start = sched_now(me);
+    if (me->rank == 1)
+        sched_advance(me, cost_us(700));
+    bool met = group_monitored_barrier(me, group, &(struct monitored){ 0 });
+    return expect(me, ranks, met && sched_now(me) == start + cost_us(710), "everybody leaves one latency later");
+}
+
+static void
+so_does_a_monitored_one(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 4, .body = late_monitored };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
+/* Two tensors of different lengths travel as one; of different dtypes they do not. */
+static bool
+coalesced(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    int64_t        two = 2;
+    struct tensor *list[] = { numbers(me, 2, me->rank, 1), numbers(me, 3, 10 * me->rank, 1) };
+    struct tensor *mixed[] = { list[0], tensor_zeros(me, DTYPE_F64, DEVICE_CPU, 1, &two) };
+    struct work   *work = group_all_reduce_coalesced(me, group, &(struct group_tensors){ list, 2 }, NULL);
+    bool           done = work_complete(me, work) && holds(me, list[0], 2, 1, 2) && holds(me, list[1], 3, 10, 2);
+    if (!expect(me, ranks, done, "each has its own sum"))
+        return false;
+    bool refused = group_all_reduce_coalesced(me, group, &(struct group_tensors){ mixed, 2 }, NULL) == NULL &&
+                   me->error.kind == E_VALUE;
+    task_clear_error(me);
+    return expect(me, ranks, refused, "two dtypes are refused");
+}
+
+static void
+coalesced_tensors_are_reduced_as_one(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = coalesced };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    assert_int_equal(count_events(&ranks, "c10d.allreduce"), 2);
+    ranks_free(&ranks);
+}
+
+static bool
 overlap(struct task *me, struct process_group *group, struct ranks *ranks)
 {
     struct tensor *tensors[3];
@@ -318,7 +366,10 @@ change_versions(struct task *me, struct process_group *group, struct ranks *rank
     bool reduced = group_all_reduce_now(me, group, tensor, NULL) && tensor_version(tensor) == before + 1;
     bool sent    = group_broadcast_now(me, group, tensor, 0) && tensor_version(tensor) == before + 1 + (me->rank == 1);
     bool shown   = group_all_gather_now(me, group, gathered, tensor) && tensor_version(gathered[1]) == other + 1;
-    before     = tensor_version(tensor);
+    struct tensor *whole = numbers(me, 8, 0, 0);
+    other  = tensor_version(whole);
+    shown  = shown && group_all_gather_into_tensor_now(me, group, whole, tensor) && tensor_version(whole) == other + 1;
+    before = tensor_version(tensor);
     bool moved = me->rank == 0 ? group_send(me, group, tensor, 1, 0) : group_recv(me, group, tensor, 0, 0);
     moved = moved && tensor_version(tensor) == before + (me->rank == 1);
     return expect(me, ranks, reduced, "all-reduce changes it") && expect(me, ranks, sent, "broadcast where it arrives") &&
@@ -415,7 +466,7 @@ changing_a_tensor_before_the_wait_is_a_race(void **state)
 static bool
 bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
 {
-    static const enum error_kind want[] = { E_VALUE, E_VALUE, E_RUNTIME, E_VALUE, E_RUNTIME, E_RUNTIME };
+    static const enum error_kind want[] = { E_VALUE, E_VALUE, E_RUNTIME, E_VALUE, E_RUNTIME, E_RUNTIME, E_RUNTIME };
     int64_t two[2] = { 2, 2 };
     struct tensor *tensor = numbers(me, 4, 0, 0);
     struct collective_options star = { .algorithm = "star" }, mean = { .op = REDUCE_AVG }, bits = { .op = REDUCE_BAND };
@@ -431,6 +482,8 @@ bad_calls(struct task *me, struct process_group *group, struct ranks *ranks)
             work = group_all_reduce(me, group, tensor, &star);
         else if (i == 4)
             work = group_all_reduce(me, group, tensor, &bits);
+        else if (i == 5)
+            group_send(me, group, tensor, 1 - me->rank, -1);
         else
             work = group_all_reduce(me, group, tensor_zeros(me, DTYPE_BOOL, DEVICE_CPU, 2, two), &mean);
         if (!expect(me, ranks, work == NULL && me->error.kind == want[i], "it is refused"))
@@ -468,6 +521,12 @@ use_store(struct task *me, struct process_group *group, struct ranks *ranks)
     if (me->rank == 0 && !store_set(me, store, "greeting", "hello", 5))
         return false;
     bool done = store_get(me, store, "greeting", &bytes, &count) && count == 5 && strcmp(bytes, "hello") == 0;
+    const char             *keys[] = { "nobody's", "greeting" };
+    const struct store_text pair[] = { { "hell", 4 }, { "other", 5 } };
+    struct store_text       now;
+    bool                    there = true;
+    done = done && store_check(me, store, keys, 2, &there) && !there && store_check(me, store, keys + 1, 1, &there) && there;
+    done = done && store_compare_set(me, store, "greeting", pair, &now) && now.count == 5 && memcmp(now.bytes, "hello", 5) == 0;
     store_add(me, store, "sum", me->rank + 1);
     done = done && group_barrier_now(me, group) && store_add(me, store, "sum", 0) == 6;
     if (!expect(me, ranks, done, "keys are shared and added up"))
@@ -544,6 +603,9 @@ begin_again(struct task *me, struct process_group *group, struct ranks *ranks)
     process_group_destroy(me, group);
     bool refused = group_barrier(me, group) == NULL;
     task_clear_error(me);
+    refused = refused && !group_send(me, group, tensor, (me->rank + 1) % ranks->size, 0) &&
+              strstr(me->error.message, "was destroyed") != NULL;
+    task_clear_error(me);
     struct process_group *again = process_group_rendezvous(me, ranks->world, me->rank);
     bool done = refused && again != NULL && rank_context(me)->group == again && group_barrier_now(me, again) &&
                 process_group_destroy(me, again);
@@ -574,6 +636,8 @@ main(void)
         cmocka_unit_test(the_ring_adds_in_gloos_order),
         cmocka_unit_test(broadcasts_and_gathers_reach_everybody),
         cmocka_unit_test(a_barrier_opens_one_latency_after_the_last_one_came),
+        cmocka_unit_test(so_does_a_monitored_one),
+        cmocka_unit_test(coalesced_tensors_are_reduced_as_one),
         cmocka_unit_test(works_run_behind_the_rank_in_the_order_of_issue),
         cmocka_unit_test(a_collective_waits_for_the_stream_that_writes_its_tensor),
         cmocka_unit_test(changing_a_tensor_before_the_wait_is_a_race),

@@ -18,7 +18,7 @@
 
 /* ---- modules for the tests ---- */
 
-enum probe { PROBE_MEAN, PROBE_COUNT, PROBE_RAISE, PROBE_SCALE, PROBE_SQUARE };
+enum probe { PROBE_MEAN, PROBE_COUNT, PROBE_RAISE, PROBE_SCALE, PROBE_SQUARE, PROBE_MODE };
 
 static struct value *
 probe_forward(struct task *me, struct module *self, struct value *args, struct value *kwargs)
@@ -39,13 +39,18 @@ probe_forward(struct task *me, struct module *self, struct value *args, struct v
     case PROBE_RAISE:
         if (me->device == 1)
             sched_advance(me, 1000000);
-        if (me->device == 1 || me->device == 3)
-            return failed_null(me, E_VALUE, "boom %d", me->device);
+        if (me->device == 1 || me->device == 3) {
+            failed(me, E_VALUE, "boom %d", me->device);
+            me->error.payload = self; /* as a script's own error object */
+            return NULL;
+        }
         return value_tensor(me, input);
     case PROBE_SCALE:
         return value_tensor(me, tensor_mul(me, input, scale));
     case PROBE_SQUARE:
         return value_tensor(me, tensor_mul(me, tensor_mul(me, input, input), scale));
+    case PROBE_MODE:
+        return value_tensor(me, tensor_mul_number(me, input, grad_enabled(me) ? 2 : 1));
     }
     return NULL;
 }
@@ -140,6 +145,29 @@ static void
 a_replica_shares_only_what_a_shallow_copy_shares(void **state)
 {
     in_both(replicas);
+}
+
+static bool
+replicas_of_a_wanting_buffer(struct task *me, struct seen *seen)
+{
+    static const int ids[] = { 0, 1 };
+    struct module *module = probe_new(me, PROBE_SCALE), *made[2];
+    struct tensor *steps = module != NULL ? module->buffers.entries[0].tensor : NULL;
+    (void)seen;
+    if (steps == NULL)
+        return false;
+    steps->requires_grad = true;
+    if (!dp_replicate(me, module, (struct device_list){ ids, 2 }, made))
+        return false;
+    struct tensor *copy = made[1]->buffers.entries[0].tensor, *scale = module_parameter(made[1], "scale");
+    return holds(me, copy->grad_fn != NULL && copy->grad_fn != scale->grad_fn, "it has a node of its own") &&
+           backward(me, tensor_sum(me, copy), false) && reads(me, steps->grad, 1, (const double[]){ 1 });
+}
+
+static void
+a_buffer_that_wants_a_gradient_gets_its_replicas(void **state)
+{
+    in_both(replicas_of_a_wanting_buffer);
 }
 
 static bool
@@ -261,6 +289,26 @@ only_replica_0_changes_a_buffer_for_good(void **state)
     in_both(counts_steps);
 }
 
+static bool
+in_the_callers_mode(struct task *me, struct seen *seen)
+{
+    struct module *module = probe_new(me, PROBE_MODE);
+    struct tensor *input = counting(me, DEVICE_CPU, 2, (const int64_t[]){ 3, 1 }, 1);
+    (void)seen;
+    if (module == NULL || !reads(me, forward(me, module, input, 3), 3, (const double[]){ 2, 4, 6 }))
+        return false;
+    grad_set_enabled(me, false);
+    struct tensor *output = forward(me, module, input, 3);
+    grad_set_enabled(me, true);
+    return reads(me, output, 3, (const double[]){ 1, 2, 3 });
+}
+
+static void
+replicas_run_in_the_callers_grad_mode(void **state)
+{
+    in_both(in_the_callers_mode);
+}
+
 /* Embedding(1000, 10), then Linear(10, 10): 10 110 parameters, six indices, four devices. */
 static bool
 six_indices(struct task *me, struct seen *seen)
@@ -311,6 +359,35 @@ the_lowest_failing_replica_raises_in_the_caller(void **state)
     in_both(raises);
 }
 
+/* The error object that a script raised says nothing of the replica: it stays behind. */
+static bool
+raises_without_payload(struct task *me, struct seen *seen)
+{
+    const struct data_parallel_options swapped = { .devices = { (const int[]){ 1, 0 }, 2 }, .output_device = -2 };
+    struct module *module = probe_new(me, PROBE_RAISE);
+    struct tensor *input = counting(me, DEVICE_CPU, 2, (const int64_t[]){ 4, 1 }, 1);
+    (void)seen;
+    if (module == NULL || forward(me, module, input, 4) != NULL)
+        return false;
+    if (!holds(me, me->error.payload == NULL, "of several replicas") ||
+        !was(me, E_VALUE, "Caught ValueError in replica 1") || !module_to(me, module, 1))
+        return false;
+    const struct call_arguments row = { rows(me, 1, 1, 1), NULL };
+    int16_t                     mine = me->device;
+    if (data_parallel_forward(me, module, row, &swapped) != NULL)
+        return false;
+    void *payload = me->error.payload;
+    return was(me, E_VALUE, "Caught ValueError in replica 0 on device 1.") &&
+           holds(me, payload == NULL, "of one that runs in the caller") &&
+           holds(me, me->device == mine, "which is on its own device again");
+}
+
+static void
+a_replicas_error_leaves_its_payload_behind(void **state)
+{
+    in_both(raises_without_payload);
+}
+
 static bool
 misplaced(struct task *me, struct seen *seen)
 {
@@ -336,6 +413,32 @@ static void
 a_module_on_another_device_is_refused_at_forward(void **state)
 {
     in_both(misplaced);
+}
+
+/* A buffer on device 1: in the module itself, and behind one of twelve levels, each of which has its child twice, so that
+ * there are more ways down than a search goes. */
+static bool
+misplaced_buffer(struct task *me, struct seen *seen)
+{
+    static const char why[] = "on device device:0 (device_ids[0]) but found one of them on device: device:1";
+    struct module *wrong = probe_new(me, PROBE_SCALE), *deep = probe_new(me, PROBE_SCALE);
+    struct tensor *input = counting(me, DEVICE_CPU, 2, (const int64_t[]){ 4, 1 }, 1);
+    struct tensor *away = tensor_zeros(me, DTYPE_F32, 1, 1, (const int64_t[]){ 1 });
+    (void)seen;
+    if (wrong == NULL || away == NULL || !module_add_buffer(me, wrong, "away", away))
+        return false;
+    for (int level = 0; level < 12 && deep != NULL; level++)
+        deep = nn_sequential(me, (struct module *[]){ deep, deep }, 2);
+    if (deep == NULL || forward(me, wrong, input, 2) != NULL || !was(me, E_RUNTIME, why))
+        return false;
+    struct module *both = nn_sequential(me, (struct module *[]){ deep, wrong }, 2);
+    return both != NULL && forward(me, both, input, 2) == NULL && was(me, E_RUNTIME, why);
+}
+
+static void
+a_buffer_on_another_device_is_refused_wherever_it_hides(void **state)
+{
+    in_both(misplaced_buffer);
 }
 
 static bool
@@ -537,14 +640,18 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_replica_shares_only_what_a_shallow_copy_shares),
+        cmocka_unit_test(a_buffer_that_wants_a_gradient_gets_its_replicas),
         cmocka_unit_test(without_gradients_replica_0_has_the_very_parameters),
         cmocka_unit_test(a_mean_inside_forward_weighs_replicas_not_rows),
         cmocka_unit_test(gradients_are_those_of_one_device),
         cmocka_unit_test(a_gradient_of_a_gradient_goes_through_all_nodes),
         cmocka_unit_test(only_replica_0_changes_a_buffer_for_good),
+        cmocka_unit_test(replicas_run_in_the_callers_grad_mode),
         cmocka_unit_test(six_indices_go_to_three_devices_and_the_whole_table_with_them),
         cmocka_unit_test(the_lowest_failing_replica_raises_in_the_caller),
+        cmocka_unit_test(a_replicas_error_leaves_its_payload_behind),
         cmocka_unit_test(a_module_on_another_device_is_refused_at_forward),
+        cmocka_unit_test(a_buffer_on_another_device_is_refused_wherever_it_hides),
         cmocka_unit_test(with_one_device_the_module_itself_is_called),
         cmocka_unit_test(devices_are_imbalanced_below_three_quarters),
         cmocka_unit_test(golden_steps_give_pytorchs_outputs_gradients_and_calls),

@@ -1,6 +1,10 @@
 /* autograd/engine.c, hooks.c: what happens around a node and around a backward. The order of nodes is in test_graph.c. */
 #include "autograd_rig.h"
 
+#include "autograd/history.h"
+#include "autograd/inplace.h"
+#include "functional/functional.h"
+
 struct log { char text[256]; };
 struct named { struct log *log; const char *name; struct tensor *tensor; int id; };
 
@@ -163,6 +167,192 @@ a_backward_begins_and_ends_as_asked(void **state)
     in_both(gradient_of_another_dtype);
 }
 
+/* ---- nodes of one's own ---- */
+
+/* What such a node does in a backward, and what it was given. */
+struct own { bool given[2], silent, elsewhere, fails; double us; struct tensor *recorded; };
+
+static bool
+own_backward(struct task *me, struct node *node, struct tensor *const *grad_out, struct tensor **grad_in)
+{
+    struct own *own = node->context;
+    sched_advance(me, cost_us(own->us));
+    for (int i = 0; i < node->output_count; i++)
+        own->given[i] = grad_out[i] != NULL;
+    if (own->fails)
+        return failed(me, E_VALUE, "the node of device %d", node->device);
+    if (own->recorded != NULL) {
+        grad_set_enabled(me, true);
+        grad_in[0] = tensor_mul_number(me, own->recorded, 1);
+        grad_set_enabled(me, false);
+    } else if (!own->silent) {
+        grad_in[0] = own->elsewhere ? tensor_copy_to(me, grad_out[0], 1, DTYPE_F32) : grad_out[0];
+    }
+    return true;
+}
+
+/* It takes `input`, and its outputs are copies of it. */
+static struct node *
+own_node(struct task *me, struct own *own, struct tensor *input, struct tensor **outputs, int count)
+{
+    struct node *node = node_new(me, "OwnBackward", own_backward, 1, count);
+    node->context = own;
+    node->device  = tensor_device(input);
+    node_connect(me, node, 0, input);
+    grad_set_enabled(me, false);
+    for (int i = 0; i < count; i++)
+        node_output(me, node, outputs[i] = tensor_clone(me, input), i);
+    grad_set_enabled(me, true);
+    return node;
+}
+
+/* A gradient that is none comes to an end without a sum; who waits for the leaf hears that nothing comes any more. */
+static bool
+no_gradient(struct task *me, struct rig *rig)
+{
+    struct log     log = { "" };
+    struct own     own = { .silent = true };
+    struct tensor *a = vector(me, 1, (const double[]){ 2 }), *out;
+    struct named   updated = { &log, "updated ", a, 0 };
+    struct hook    done = { .run = writes, .context = &updated };
+    struct node   *node = own_node(me, &own, a, &out, 1);
+    expect(me, rig, tensor_add_post_accumulate_hook(me, a, &done, NULL) && backward(me, out), "backward");
+    node_unref(me, node);
+    return expect(me, rig, a->grad == NULL && strcmp(log.text, "updated ") == 0, "a hook behind nothing");
+}
+
+static bool
+absent_gradients(struct task *me, struct rig *rig)
+{
+    for (int fills = 0; fills < 2; fills++) {
+        struct own     own = { .us = 0 };
+        struct tensor *a = vector(me, 1, (const double[]){ 2 }), *out[2];
+        struct node   *node = own_node(me, &own, a, out, 2);
+        node->fill_missing = fills == 1;
+        expect(me, rig, backward(me, out[0]), "backward from the first output");
+        expect(me, rig, own.given[0] && own.given[1] == (fills == 1), "zeros for the second only where they are asked for");
+        node_unref(me, node);
+    }
+    return true;
+}
+
+static bool
+gradient_elsewhere(struct task *me, struct rig *rig)
+{
+    struct own     own = { .elsewhere = true };
+    struct tensor *a = vector(me, 2, (const double[]){ 2, 3 }), *out, *ones = vector(me, 2, (const double[]){ 1, 1 });
+    struct node   *node = own_node(me, &own, a, &out, 1);
+    expect(me, rig, !autograd_backward(me, &out, &ones, 1, &(struct backward_options){ 0 }) &&
+           raised(me, "Function OwnBackward returned an invalid gradient at index 0 - expected device -1 but got 1"), "on another device");
+    node_unref(me, node);
+    return true;
+}
+
+/* Both devices fail, the second one first. */
+static bool
+first_error_is_raised(struct task *me, struct rig *rig)
+{
+    struct own     own[2] = { { .fails = true, .us = 900 }, { .fails = true } };
+    struct tensor *out[2], *ones[2];
+    struct node   *nodes[2];
+    for (int i = 0; i < 2; i++) {
+        struct tensor *a = tensor_filled(me, tensor_empty(me, DTYPE_F32, 1 + i, 1, (const int64_t[]){ 1 }), 1);
+        ones[i] = tensor_clone(me, a);
+        a->requires_grad = true;
+        nodes[i] = own_node(me, &own[i], a, &out[i], 1);
+    }
+    bool failed_there = !autograd_backward(me, out, ones, 2, &(struct backward_options){ 0 });
+    expect(me, rig, failed_there && (!rig->stepped || strstr(me->error.message, "the node of device 2") != NULL),
+           "the error that was found first");
+    task_clear_error(me);
+    for (int i = 0; i < 2; i++)
+        node_unref(me, nodes[i]);
+    return true;
+}
+
+static void
+nodes_of_ones_own_are_asked_as_pytorchs_functions(void **state)
+{
+    (void)state;
+    in_both(no_gradient);
+    in_both(absent_gradients);
+    in_both(gradient_elsewhere);
+    in_both(first_error_is_raised);
+}
+
+/* ---- leaves ---- */
+
+/* What is part of a graph is copied, also where nobody else holds it: a leaf's gradient has no history. */
+static bool
+gradient_with_a_history(struct task *me, struct rig *rig)
+{
+    struct own     own = { .recorded = vector(me, 1, (const double[]){ 5 }) };
+    struct tensor *a = vector(me, 1, (const double[]){ 2 }), *out;
+    struct node   *node = own_node(me, &own, a, &out, 1);
+    expect(me, rig, backward(me, out), "a gradient that has a history");
+    node_unref(me, node);
+    return expect(me, rig, at(me, a->grad, 0) == 5 && a->grad->grad_fn == NULL, "is copied without it");
+}
+
+static bool
+detached_in_place(struct task *me, struct rig *rig)
+{
+    struct tensor *a = vector(me, 2, (const double[]){ 2, 3 }), *rows[2];
+    struct own     own = { .us = 0 };
+    struct node   *node = own_node(me, &own, a, rows, 2);
+    expect(me, rig, rows[1]->output_nr == 1 && tensor_detach_(me, rows[1]) == rows[1], "the second of two outputs");
+    expect(me, rig, rows[1]->output_nr == 0 && !rows[1]->requires_grad && rows[1]->grad_fn == NULL, "is a leaf again");
+    node_unref(me, node);
+    return true;
+}
+
+/* A reshaped gradient is a view; the leaf that takes it over keeps the elements alone. */
+static bool
+stolen_view(struct task *me, struct rig *rig)
+{
+    struct tensor *a = vector(me, 4, (const double[]){ 1, 2, 3, 4 });
+    struct tensor *square = tensor_reshape(me, a, 2, (const int64_t[]){ 2, 2 });
+    expect(me, rig, backward(me, tensor_sum(me, tensor_mul_number(me, square, 3))), "backward");
+    return expect(me, rig, holds(me, a->grad, 4, (const double[]){ 3, 3, 3, 3 }) && a->grad->base == NULL &&
+                  tensor_detach_(me, a->grad) == a->grad, "a leaf's gradient is no view");
+}
+
+/* Two rows that are one: whether each comes once is known of one row at most. */
+static bool
+sparse_rows(struct task *me, struct rig *rig)
+{
+    static const int64_t rows[] = { 1, 1 }, sizes[] = { 3, 2 };
+    for (int64_t count = 1; count <= 2; count++) {
+        struct tensor *table  = leaf(me, DTYPE_F32, 2, sizes, (const double[]){ 1, 2, 3, 4, 5, 6 });
+        struct tensor *picked = embedding_with(me, table, tensor_from(me, DTYPE_I64, 1, &count, rows),
+                                               &(struct embedding_options){ .padding_idx = -1, .sparse = true });
+        expect(me, rig, backward(me, tensor_sum(me, picked)), "backward");
+        expect(me, rig, table->grad->coalesced == (count == 1), "coalesced");
+    }
+    return true;
+}
+
+static bool
+retained_twice(struct task *me, struct rig *rig)
+{
+    struct tensor *a = vector(me, 1, (const double[]){ 2 }), *b = tensor_mul_number(me, a, 3), *seed;
+    expect(me, rig, tensor_retain_grad(me, b) && tensor_retain_grad(me, b), "retain_grad");
+    seed = tensor_filled(me, tensor_empty(me, DTYPE_F32, DEVICE_CPU, 1, (const int64_t[]){ 1 }), 5);
+    expect(me, rig, autograd_backward(me, &b, &seed, 1, &(struct backward_options){ 0 }), "backward");
+    return expect(me, rig, at(me, b->grad, 0) == 5 && b->grad->storage != seed->storage, "once, and a copy");
+}
+
+static void
+leaves_are_alone(void **state)
+{
+    (void)state;
+    in_both(stolen_view);
+    in_both(sparse_rows);
+    in_both(retained_twice);
+    in_both(gradient_with_a_history);
+    in_both(detached_in_place);
+}
+
 /* ---- devices ---- */
 
 static bool
@@ -209,6 +399,8 @@ main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(hooks_have_their_places),
         cmocka_unit_test(a_backward_begins_and_ends_as_asked),
+        cmocka_unit_test(nodes_of_ones_own_are_asked_as_pytorchs_functions),
+        cmocka_unit_test(leaves_are_alone),
         cmocka_unit_test(workers_are_as_their_caller),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);

@@ -1,6 +1,8 @@
 /* autograd/history.c, and what record.c keeps for it: views of several, changes through a view, operands in place. */
 #include "autograd_rig.h"
 
+#include "autograd/internal.h"
+
 enum { HALVES = 2 };
 
 static bool
@@ -74,10 +76,60 @@ a_change_in_place_knows_what_it_overwrites(void **state)
     in_both(operand_that_is_the_target_is_gone);
 }
 
+/* A view of a view is one of the same base: what is changed through it is changed there. */
+static bool
+view_of_a_view(struct task *me, struct rig *rig)
+{
+    struct tensor *a = vector(me, 4, (const double[]){ 1, 2, 3, 4 }), *b = tensor_mul_number(me, a, 1);
+    struct tensor *inner = tensor_narrow(me, tensor_narrow(me, b, 0, 0, 3), 0, 0, 2);
+    expect(me, rig, tensor_mul_(me, inner, 5) == inner, "in place");
+    return expect(me, rig, backward(me, tensor_sum(me, b)) && holds(me, a->grad, 4, (const double[]){ 5, 5, 1, 1 }),
+                  "two levels down");
+}
+
+/* Nothing in one dimension joins anything, as long ago, and has no part in the gradient. */
+static bool
+joined_with_nothing(struct task *me, struct rig *rig)
+{
+    static const int64_t none = 0, square[] = { 2, 2 };
+    struct tensor *empty = leaf(me, DTYPE_F32, 1, &none, (const double[]){ 0 });
+    struct tensor *a = leaf(me, DTYPE_F32, 2, square, (const double[]){ 1, 2, 3, 4 });
+    struct tensor *all = tensor_cat(me, (struct tensor *[]){ empty, a }, 2, 0);
+    return expect(me, rig, backward(me, tensor_sum(me, all)) && holds(me, a->grad, 4, (const double[]){ 1, 1, 1, 1 }),
+                  "the square's gradient");
+}
+
+static bool
+overlapping_copy(struct task *me, struct rig *rig)
+{
+    struct tensor *a = tensor_detach(me, vector(me, 4, (const double[]){ 1, 2, 3, 4 }));
+    struct tensor *low = tensor_narrow(me, a, 0, 0, 3), *high = tensor_narrow(me, a, 0, 1, 3);
+    expect(me, rig, tensor_copy_(me, high, low) == NULL && raised(me, "copy_: the tensor that is read"), "shared memory");
+    return expect(me, rig, holds(me, a, 4, (const double[]){ 1, 2, 3, 4 }), "nothing was copied");
+}
+
+static void
+what_shares_memory_is_known(void **state)
+{
+    static const struct { struct strided at; bool overlaps; } cases[] = {
+        { { 2, { 2, 3 }, { 3, 1 }, 0 }, false }, { { 2, { 2, 3 }, { 1, 2 }, 0 }, false },
+        { { 2, { 2, 2 }, { 1, 1 }, 0 }, true },  { { 2, { 2, 3 }, { 2, 1 }, 0 }, true },
+        { { 2, { 1, 3 }, { 1, 1 }, 0 }, false }, { { 2, { 2, 3 }, { 0, 1 }, 0 }, false },
+    };
+    (void)state;
+    in_both(view_of_a_view);
+    in_both(overlapping_copy);
+    in_both(joined_with_nothing);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        assert_int_equal(strides_overlap(&cases[i].at, false), cases[i].overlaps);
+    assert_true(strides_overlap(&cases[5].at, true));
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_shares_memory_is_known),
         cmocka_unit_test(several_views_have_one_node),
         cmocka_unit_test(a_change_in_place_knows_what_it_overwrites),
     };

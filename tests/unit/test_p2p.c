@@ -203,6 +203,46 @@ any_source_takes_them_in_the_order_of_posting(void **state)
     ranks_free(&ranks);
 }
 
+/* ---- in a collective of one's own ---- */
+
+/* A message of the rank's own, on the same way and with the same tag, is posted first and taken last. */
+struct talk { struct ranks *ranks; struct process_group *group; };
+
+static bool
+send_my_number(struct task *me, void *context, struct tensor *tensor, enum reduce_op op)
+{
+    struct process_group *group  = ((struct talk *)context)->group;
+    struct tensor        *theirs = numbers(me, 4, 0, 0);
+    (void)op;
+    bool done = me->rank == 0 ? group_send(me, group, tensor, 1, 0) && group_recv(me, group, theirs, 1, 0)
+                              : group_recv(me, group, theirs, 0, 0) && group_send(me, group, tensor, 0, 0);
+    return expect(me, ((struct talk *)context)->ranks, done && holds(me, theirs, 4, 2 - me->rank, 0),
+                  "the algorithm gets its own message");
+}
+
+static bool
+talk_meanwhile(struct task *me, struct process_group *group, struct ranks *ranks)
+{
+    struct talk               talk    = { ranks, group };
+    struct custom_algorithm   custom  = { .run = send_my_number, .context = &talk, .name = "mine" };
+    struct collective_options options = { .custom = &custom };
+    struct tensor *tensor = numbers(me, 4, 1 + me->rank, 0), *mine = numbers(me, 4, 10 + me->rank, 0);
+    struct work   *message = me->rank == 0 ? group_isend(me, group, mine, 1, 0) : NULL;
+    bool           done    = work_complete(me, group_all_reduce(me, group, tensor, &options));
+    done = done && (me->rank == 0 ? work_complete(me, message) : group_recv(me, group, mine, 0, 0));
+    return expect(me, ranks, done && holds(me, mine, 4, 10, 0), "and so does the rank");
+}
+
+static void
+messages_of_an_algorithm_meet_no_others(void **state)
+{
+    (void)state;
+    struct ranks ranks = { .size = 2, .body = talk_meanwhile };
+    ranks_run(&ranks, EXECUTOR_STEPPED);
+    assert_no_errors(&ranks);
+    ranks_free(&ranks);
+}
+
 /* ---- many, and to oneself ---- */
 
 enum { MANY = 1000 };
@@ -349,6 +389,7 @@ main(void)
         cmocka_unit_test(two_messages_on_one_link_go_one_after_the_other),
         cmocka_unit_test(a_receiver_that_gave_up_takes_no_message),
         cmocka_unit_test(any_source_takes_them_in_the_order_of_posting),
+        cmocka_unit_test(messages_of_an_algorithm_meet_no_others),
         cmocka_unit_test(a_thousand_are_in_flight_at_once),
         cmocka_unit_test(a_batch_may_send_to_oneself_without_a_hop),
         cmocka_unit_test(isends_that_nobody_waits_for_go_on),

@@ -284,18 +284,26 @@ reduce_add_fills_its_buffer_to_the_last_byte(void **state)
     in_both(reduce_at_the_limit);
 }
 
-/* The root's first, then the others in the order of the devices: 1e8 - 1e8 + 1 is 1, 1e8 + 1 - 1e8 is 0 in float32. */
+/* The root's first, then the others in the order of the devices: 1e8 - 1e8 + 1 is 1, 1e8 + 1 - 1e8 is 0 in float32. Of
+ * several on the destination the last is the root. */
 static bool
 order_of_sums(struct task *me, struct seen *seen)
 {
-    static const int    ids[] = { 1, 0, 2 };
-    static const double parts[] = { -1e8, 1e8, 1 };
-    struct tensor *tensors[3], *out[1];
+    static const struct { int ids[3]; double parts[3]; } cases[] = {
+        { { 1, 0, 2 }, { -1e8, 1e8, 1 } }, { { 0, 1, 0 }, { 1e8, 1, -1e8 } },
+    };
     (void)seen;
-    for (int d = 0; d < 3; d++)
-        tensors[d] = tensor_filled(me, tensor_empty(me, DTYPE_F32, ids[d], 1, (const int64_t[]){ 1 }), parts[d]);
-    const struct coalesced all = { .tensors = tensors, .count = 1, .devices = { ids, 3 } };
-    return comm_reduce_add_coalesced(me, &all, 0, out) && reads(me, out[0], 1, (const double[]){ 1 });
+    for (size_t i = 0; i < countof(cases); i++) {
+        const int     *ids = cases[i].ids;
+        struct tensor *tensors[3], *out[1];
+        for (int d = 0; d < 3; d++)
+            tensors[d] = tensor_filled(me, tensor_empty(me, DTYPE_F32, ids[d], 1, (const int64_t[]){ 1 }),
+                                       cases[i].parts[d]);
+        const struct coalesced all = { .tensors = tensors, .count = 1, .devices = { ids, 3 } };
+        if (!comm_reduce_add_coalesced(me, &all, 0, out) || !reads(me, out[0], 1, (const double[]){ 1 }))
+            return false;
+    }
+    return true;
 }
 
 static void
