@@ -232,8 +232,8 @@ run_node_hook(struct task *me, void *function, struct node *node, struct tensor 
     return run_hook(me, function, grads, count, true);
 }
 
-/* A handle keeps its tensor, its node or its module's table of hooks in user value 1; `object` is the number of the hook
- * plus one. */
+/* A handle keeps its tensor, its node or its module's table of hooks in user value 1; `object` is the number of the
+ * hook plus one. */
 static void
 push_handle(lua_State *L, int owner, int id)
 {
