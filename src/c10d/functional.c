@@ -306,10 +306,11 @@ all_to_all_single_back(struct task *me, struct node *node, struct tensor *const 
 {
     const struct recall *recall = node->context;
     struct splits        splits = { NULL, NULL };
-    struct tensor       *back   = empty_like(me, grad_out[0], recall->parts[0].dims, recall->parts[0].size);
+    struct tensor       *grad   = tensor_contiguous(me, grad_out[0]);
+    struct tensor       *back   = empty_like(me, grad, recall->parts[0].dims, recall->parts[0].size);
     if (back == NULL || !recall_splits(me, recall, &splits))
         return false;
-    grad_in[0] = functional_all_to_all_single(me, &recall->call, back, grad_out[0], &splits);
+    grad_in[0] = functional_all_to_all_single(me, &recall->call, back, grad, &splits);
     return grad_in[0] != NULL;
 }
 

@@ -73,7 +73,7 @@ group_all_gather_into_tensor(struct task *me, struct process_group *group, struc
     if (taken && tensor_device(output) != tensor_device(input))
         taken = failed(me, E_DEVICE, "allgather: its tensors must be on one device");
     if (taken)
-        work->call.gathered = work_take(me, work, output, USE_OUTCOME);
+        work->call.gathered = work_take(me, work, output, USE_OUTCOME | USE_COPY_);
     return group_issue_if(me, work, taken && work->call.gathered != NULL);
 }
 
@@ -90,7 +90,8 @@ group_gather_single(struct task *me, struct process_group *group, struct tensor 
     struct work *work = group_begin(me, group, OPERATION_GATHER, &(struct collective_options){ .root = root });
     bool taken = work != NULL && group_only_root(me, work, output, "gather_tensor") &&
                  (output == NULL || lengths_fit(me, work, output, input)) && group_take(me, work, input, USE_INPUT) &&
-                 (output == NULL || take_pieces(me, work, &work->call.outputs, output, input, USE_OUTCOME));
+                 (output == NULL || take_pieces(me, work, &work->call.outputs, output, input,
+                                               USE_OUTCOME | USE_COPY_));
     return group_issue_if(me, work, taken);
 }
 
@@ -99,10 +100,11 @@ group_reduce_scatter_single(struct task *me, struct process_group *group, struct
                             const struct collective_options *options)
 {
     struct work *work = group_begin(me, group, OPERATION_REDUCE_SCATTER, options);
-    bool taken = work != NULL && lengths_fit(me, work, input, output) && group_take(me, work, output, USE_OUTCOME) &&
-                 take_pieces(me, work, &work->call.inputs, input, output, USE_INPUT);
     if (work != NULL)
         work->call.in_one = true;
+    bool taken = work != NULL && lengths_fit(me, work, input, output) &&
+                 group_take(me, work, output, USE_OUTCOME | USE_COPY_) &&
+                 take_pieces(me, work, &work->call.inputs, input, output, USE_INPUT);
     return group_issue_if(me, work, taken);
 }
 
@@ -151,6 +153,10 @@ group_all_to_all_single(struct task *me, struct process_group *group, struct ten
     if (taken && output->dtype != input->dtype)
         taken = failed(me, E_VALUE, "alltoall: Invalid usage of tensors with different dtypes: found %s and %s",
                        dtype_name(output->dtype), dtype_name(input->dtype));
+    if (taken && !tensor_is_contiguous(input))
+        taken = failed(me, E_VALUE, "alltoall: Tensors must be contiguous: the input is not, pass input:contiguous()");
+    if (taken && !tensor_is_contiguous(output))
+        warn_of_strides(me, work);
     unsigned use = taken ? group_input_use(me, &output, &input, 1) : USE_INPUT;
     taken = taken && take_split(me, work, &work->call.inputs, input, splits->input, use) &&
             take_split(me, work, &work->call.outputs, output, splits->output, USE_OUTCOME) && group_keeps_own(me, work);

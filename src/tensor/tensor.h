@@ -103,7 +103,10 @@ int64_t tensor_count(const struct tensor *tensor);               /* elements */
 int64_t tensor_bytes(const struct tensor *tensor);
 static inline int tensor_device(const struct tensor *tensor) { return tensor != NULL ? tensor->storage->device : 0; }
 bool    tensor_is_contiguous(const struct tensor *tensor);
+/* Its dimensions, the fastest first, fill memory one after the other: no gaps, no element twice. */
+bool    tensor_has_no_gaps(const struct tensor *tensor);
 bool    tensor_same_shape(const struct tensor *a, const struct tensor *b);
+bool    tensor_same_strides(const struct tensor *a, const struct tensor *b);   /* of one shape */
 uint32_t tensor_version(const struct tensor *tensor);
 void    tensor_bump(struct tensor *tensor);                      /* an in-place op happened */
 /* Its elements were written by no op (a message, the debugger): who watches the storage is told. false: failed. */
