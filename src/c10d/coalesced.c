@@ -78,8 +78,9 @@ lay_out_rows(struct task *me, struct work *work, struct tensor *flat, struct ten
             return false;
         for (int i = 0; i < inputs->count; i++)
             if (!tensor_same_shape(theirs.tensors[i], inputs->tensors[i]))
-                return failed(me, E_SHAPE, "%s: output %d of rank %d must have the shape of input %d",
-                              operation_name(work->call.operation), i, rank, i);
+                return failed(me, E_SHAPE, "%s: expected output %d of rank %d to have the shape of input %d, %s, "
+                              "got %s", operation_name(work->call.operation), i, rank, i,
+                              shape_text(inputs->tensors[i]).text, shape_text(theirs.tensors[i]).text);
         rows[rank] = tensor_piece(me, all, 1, &wide, offset);
         if (rows[rank] == NULL || !lay_out(me, work, all, &theirs, &offset, USE_OUTCOME | USE_COPY_))
             return false;

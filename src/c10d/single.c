@@ -110,25 +110,26 @@ group_reduce_scatter_single(struct task *me, struct process_group *group, struct
 
 /* Rows of each rank's piece, in an array of me's scope. NULL: failed. */
 static const int64_t *
-rows_of(struct task *me, const struct work *work, const struct tensor *tensor, const int64_t *splits)
+rows_of(struct task *me, const struct work *work, const struct tensor *tensor, const int64_t *splits, const char *name)
 {
-    const char *name = operation_name(work->call.operation);
     int         ranks = work->call.ranks;
     int64_t     all = tensor_size(tensor, 0), sum = 0;
     if (tensor->dims == 0)
-        return failed_null(me, E_RUNTIME, "%s: a tensor without dimensions cannot be split", name);
+        return failed_null(me, E_RUNTIME, "alltoall: %s: a tensor without dimensions cannot be split", name);
     if (splits == NULL && all % ranks != 0)
-        return failed_null(me, E_RUNTIME, "%s: Tensor's dim 0 (%" PRId64 ") does not divide equally across group size "
-                                          "%d", name, all, ranks);
+        return failed_null(me, E_RUNTIME, "alltoall: %s: Tensor's dim 0 (%" PRId64 ") does not divide equally across "
+                           "group size %d", name, all, ranks);
     int64_t *rows = scratch_new(me, (size_t)ranks, sizeof *rows);
     for (int i = 0; rows != NULL && i < ranks; i++) {
         rows[i] = splits != NULL ? splits[i] : all / ranks;
         if (rows[i] < 0 || rows[i] > all - sum)
-            return failed_null(me, E_RUNTIME, "%s: Split sizes doesn't match total dim 0 size: %" PRId64, name, all);
+            return failed_null(me, E_RUNTIME, "alltoall: %s: Split sizes doesn't match total dim 0 size: expected %"
+                               PRId64 " in all, got %" PRId64 " for rank %d after %" PRId64, name, all, rows[i], i,
+                               sum);
         sum += rows[i];
     }
     if (rows != NULL && sum != all)
-        return failed_null(me, E_RUNTIME, "%s: Split sizes doesn't match total dim 0 size: they make %" PRId64
+        return failed_null(me, E_RUNTIME, "alltoall: %s: Split sizes doesn't match total dim 0 size: they make %" PRId64
                                           " of %" PRId64, name, sum, all);
     return rows;
 }
@@ -137,7 +138,8 @@ static bool
 take_split(struct task *me, struct work *work, struct tensor ***place, struct tensor *whole, const int64_t *splits,
            unsigned use)
 {
-    struct cut cut = { .rows = rows_of(me, work, whole, splits), .wide = 1 };
+    const char *name = (use & USE_OUTCOME) ? "output" : "input";
+    struct cut  cut  = { .rows = rows_of(me, work, whole, splits, name), .wide = 1 };
     for (int d = 1; d < whole->dims; d++)
         cut.wide *= whole->size[d];
     struct tensor **pieces = cut.rows != NULL ? cut_tensor(me, work, whole, &cut, use) : NULL;

@@ -113,6 +113,9 @@ void    tensor_bump(struct tensor *tensor);                      /* an in-place 
 bool    tensor_changed(struct task *me, const struct tensor *tensor, const char *what);
 void    tensor_preserve_version(struct tensor *tensor, uint32_t before);  /* what happened since counts for nothing */
 void    shape_print(int dims, const int64_t *sizes, struct str *out);        /* "[2, 3]" */
+/* The same for a message: what was expected, of which argument, and that it got shape_text(tensor).text. */
+struct shape_text { char text[24 * TENSOR_DIMS]; };
+struct shape_text shape_text(const struct tensor *tensor);
 
 /* What an event is about, told before it on its lane, so that who stands there knows (`stepped` alone; NULL, sparse and
  * hidden ones: nothing). `role`: "input"; of several "input 1" and so on, eight at most. */
