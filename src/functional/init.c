@@ -118,8 +118,7 @@ fn_init_orthogonal(struct task *me, struct arguments *a)
 {
     struct tensor *tensor = a->at[0].tensor;
     if (tensor->dims < 2)
-        return failed_null(me, E_VALUE, "Only tensors with 2 or more dimensions are supported, got %s",
-                           shape_text(tensor).text);
+        return failed_null(me, E_VALUE, "Only tensors with 2 or more dimensions are supported");
     if (tensor_count(tensor) == 0)
         return tensor;
     int64_t        sizes[2] = { tensor->size[0], tensor_count(tensor) / tensor->size[0] };
