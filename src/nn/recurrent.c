@@ -324,8 +324,9 @@ take_state(struct task *me, const struct module *self, struct value *given, cons
     int64_t        shown = n[R_PROJECTED] > 0 ? n[R_PROJECTED] : n[R_HIDDEN];
     bool           two   = n[R_KIND] == KIND_LSTM;
     if (given == NULL || given->kind == VALUE_NONE) {
-        struct cell_state zeros = { zero_state(me, self, like, rows, shown),
-                                    two ? zero_state(me, self, like, rows, n[R_HIDDEN]) : NULL };
+        struct cell_state zeros = { zero_state(me, self, like, rows, shown), NULL };
+        if (two)
+            zeros.c = zero_state(me, self, like, rows, n[R_HIDDEN]);
         return two && zeros.c == NULL ? none : zeros;
     }
     struct tensor *parts[2] = { NULL, NULL };
