@@ -228,7 +228,8 @@ tensor_unsqueeze(struct task *me, struct tensor *a, int dim)
     if (a == NULL || !dim_of(me, a, dim, 1, &args.dim))
         return NULL;
     if (a->dims >= TENSOR_DIMS)
-        return failed_null(me, E_SHAPE, "a tensor has at most %d dimensions", TENSOR_DIMS);
+        return failed_null(me, E_SHAPE, "a tensor has at most %d dimensions, unsqueeze makes %d", TENSOR_DIMS,
+                           a->dims + 1);
     return op_call(me, OP_unsqueeze, &args);
 }
 

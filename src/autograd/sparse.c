@@ -174,7 +174,8 @@ struct tensor *
 sparse_sum(struct task *me, struct tensor *a, struct tensor *b, double alpha)
 {
     if (!tensor_same_shape(a, b))
-        return failed_null(me, E_SHAPE, "add: expected sizes of 'self' and 'other' to match");
+        return failed_null(me, E_SHAPE, "add: expected sizes of 'self' and 'other' to match, but %s != %s",
+                           shape_text(a).text, shape_text(b).text);
     enum dtype dtype = dtype_promote(a->dtype, b->dtype);
     if (dtype == DTYPE_I32 && a->dtype != DTYPE_I32 && b->dtype != DTYPE_I32)
         return int16_missing(me, "add"), NULL;

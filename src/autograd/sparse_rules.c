@@ -94,7 +94,8 @@ sparse_copy(struct task *me, enum op op, const struct op_args *args)
     if (to != NULL && (!tensor_is_sparse(to) || !tensor_is_sparse(from)))
         return failed_null(me, E_RUNTIME, "copy_() between dense and sparse Tensors is not implemented");
     if (to != NULL && !tensor_same_shape(to, from))
-        return failed_null(me, E_RUNTIME, "copy_: sparse tensors of different shapes");
+        return failed_null(me, E_RUNTIME, "copy_: sparse tensors of different shapes: expected %s, got %s",
+                           shape_text(to).text, shape_text(from).text);
     int            device = to != NULL ? tensor_device(to) : (int)args->start;
     enum dtype     dtype = to != NULL ? to->dtype : (enum dtype)args->length;
     struct tensor *indices = tensor_copy_to(me, from->indices, device, DTYPE_I64);
@@ -122,7 +123,8 @@ dense_plus_sparse(struct task *me, struct tensor *dense, struct tensor *sparse, 
 {
     if (!tensor_same_shape(dense, sparse))
         return failed_null(me, E_RUNTIME, "add: expected 'self' and 'other' to have same size (dense-sparse addition "
-                                          "does not currently support broadcasting)");
+                           "does not currently support broadcasting), but got %s and %s", shape_text(dense).text,
+                           shape_text(sparse).text);
     enum dtype dtype = dtype_promote(dense->dtype, sparse->dtype);
     bool       in_place = args->out != NULL;
     if (in_place && !dtype_can_cast(dtype, dense->dtype))
@@ -179,7 +181,8 @@ sparse_mul(struct task *me, enum op op, const struct op_args *args)
     if (args->out != NULL && !first)
         return tensor_in_place(me, op, &(struct op_args){ .in = { dense, tensor_to_dense(me, sparse) }, .alpha = 1 });
     if (dense->dims > 0 && !tensor_same_shape(dense, sparse))
-        return failed_null(me, E_RUNTIME, "mul: a sparse tensor is multiplied by a number or by a tensor of its shape");
+        return failed_null(me, E_RUNTIME, "mul: a sparse tensor is multiplied by a number or by a tensor of its shape: "
+                           "expected %s, got %s", shape_text(sparse).text, shape_text(dense).text);
     struct tensor *rows = dense->dims == 0 ? dense
                         : tensor_index_select(me, OP_index_select, dense, 0, sparse->indices);
     return delivered(me, args->out, with_values(me, sparse, tensor_mul(me, sparse->values, rows)));

@@ -45,7 +45,7 @@ lay_out(struct task *me, struct work *work, struct tensor *flat, const struct gr
     for (int i = 0; i < list->count; i++) {
         struct tensor *tensor = list->tensors[i];
         struct tensor *part   = tensor_piece(me, flat, tensor->dims, tensor->size, *offset);
-        if (!work_stand_in(me, work, (struct stand_in){ tensor, part }, use))
+        if (!work_stand_in(me, work, (struct stand_in){ .tensor = tensor, .copy = part }, use))
             return false;
         *offset += tensor_count(tensor);
     }
@@ -59,7 +59,7 @@ group_all_reduce_coalesced(struct task *me, struct process_group *group, const s
     struct work   *work   = group_begin(me, group, OPERATION_ALL_REDUCE, options);
     struct tensor *flat   = work != NULL && list_fits(me, work, list) ? flat_for(me, list, 1) : NULL;
     int64_t        offset = 0;
-    bool taken = flat != NULL && lay_out(me, work, flat, list, &offset, USE_INPUT | USE_OUTCOME) &&
+    bool taken = flat != NULL && lay_out(me, work, flat, list, &offset, USE_INPUT | USE_OUTCOME | USE_COPY_) &&
                  group_take(me, work, flat, USE_INPUT | USE_OUTCOME);
     return group_issue_if(me, work, taken);
 }
@@ -78,10 +78,11 @@ lay_out_rows(struct task *me, struct work *work, struct tensor *flat, struct ten
             return false;
         for (int i = 0; i < inputs->count; i++)
             if (!tensor_same_shape(theirs.tensors[i], inputs->tensors[i]))
-                return failed(me, E_SHAPE, "%s: output %d of rank %d must have the shape of input %d",
-                              operation_name(work->call.operation), i, rank, i);
+                return failed(me, E_SHAPE, "%s: expected output %d of rank %d to have the shape of input %d, %s, "
+                              "got %s", operation_name(work->call.operation), i, rank, i,
+                              shape_text(inputs->tensors[i]).text, shape_text(theirs.tensors[i]).text);
         rows[rank] = tensor_piece(me, all, 1, &wide, offset);
-        if (rows[rank] == NULL || !lay_out(me, work, all, &theirs, &offset, USE_OUTCOME))
+        if (rows[rank] == NULL || !lay_out(me, work, all, &theirs, &offset, USE_OUTCOME | USE_COPY_))
             return false;
     }
     struct taken_list list = { .tensors = rows, .first = flat, .use = USE_OUTCOME };

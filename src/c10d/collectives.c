@@ -141,11 +141,26 @@ own_fits(struct task *me, const struct work *work, struct tensor *const *list, c
 
 /* ---- tensors ---- */
 
+/* Where gloo takes memory as it lies, what is dense but turned is right if it is so on all ranks. The output of
+ * reduce_scatter is copied to in order before that. */
+static void
+look_at_strides(struct task *me, const struct work *work, const struct tensor *tensor)
+{
+    enum operation operation = work->call.operation;
+    bool lies_apart = operation == OPERATION_ALL_REDUCE || operation == OPERATION_BROADCAST ||
+                      operation == OPERATION_REDUCE || operation == OPERATION_SCATTER;
+    bool half_apart = operation == OPERATION_REDUCE_SCATTER && !work->call.in_one;
+    if ((lies_apart && !tensor_is_contiguous(tensor) && !tensor_has_no_gaps(tensor)) ||
+        (half_apart && !tensor_is_contiguous(tensor)))
+        warn_of_strides(me, work);
+}
+
 bool
 group_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use)
 {
     if (work == NULL || task_failed(me) || !tensor_fits(me, work, tensor, NULL))
         return false;
+    look_at_strides(me, work, tensor);
     work->call.tensor = work_take(me, work, tensor, use);
     return work->call.tensor != NULL;
 }
@@ -156,7 +171,7 @@ group_take_list(struct task *me, struct work *work, struct tensor ***place, cons
 {
     int      ranks = work->call.ranks;
     unsigned use   = list->use;
-    if (use == USE_OUTCOME && tensors_share(me, list->tensors, ranks))
+    if ((use & USE_OUTCOME) && tensors_share(me, list->tensors, ranks))
         use |= USE_APART;
     *place = host_take(me, (size_t)ranks * sizeof **place);
     for (int i = 0; *place != NULL && i < ranks; i++) {
@@ -165,6 +180,8 @@ group_take_list(struct task *me, struct work *work, struct tensor ***place, cons
             return false;
         if (list->like != NULL && !tensor_same_shape(tensor, list->like))
             return shape_differs(me, work, i, tensor, list->like);
+        if (work->call.operation == OPERATION_SCATTER && !tensor_same_strides(tensor, list->like))
+            warn_of_strides(me, work);
         if (((*place)[i] = work_take(me, work, tensor, use)) == NULL)
             return false;
     }
@@ -231,7 +248,7 @@ struct work *
 group_all_gather(struct task *me, struct process_group *group, struct tensor *const *outputs, struct tensor *input)
 {
     struct work      *work = group_begin(me, group, OPERATION_ALL_GATHER, NULL);
-    struct taken_list list = { .tensors = outputs, .first = input, .use = USE_OUTCOME };
+    struct taken_list list = { .tensors = outputs, .first = input, .use = USE_OUTCOME | USE_COPY_ };
     bool taken = group_take(me, work, input, USE_INPUT) && group_take_list(me, work, &work->call.outputs, &list);
     return group_issue_if(me, work, taken && own_fits(me, work, outputs, input));
 }
@@ -241,7 +258,7 @@ group_gather(struct task *me, struct process_group *group, struct tensor *const 
              int root)
 {
     struct work      *work = group_begin(me, group, OPERATION_GATHER, &(struct collective_options){ .root = root });
-    struct taken_list list = { .tensors = outputs, .first = input, .like = input, .use = USE_OUTCOME };
+    struct taken_list list = { .tensors = outputs, .first = input, .like = input, .use = USE_OUTCOME | USE_COPY_ };
     bool taken = work != NULL && group_only_root(me, work, outputs, "gather_list") &&
                  group_take(me, work, input, USE_INPUT) &&
                  (outputs == NULL || group_take_list(me, work, &work->call.outputs, &list));
@@ -266,7 +283,8 @@ group_reduce_scatter(struct task *me, struct process_group *group, struct tensor
 {
     struct work      *work = group_begin(me, group, OPERATION_REDUCE_SCATTER, options);
     struct taken_list list = { .tensors = inputs, .first = output, .use = USE_INPUT };
-    bool taken = group_take(me, work, output, USE_OUTCOME) && group_take_list(me, work, &work->call.inputs, &list);
+    bool taken = group_take(me, work, output, USE_OUTCOME | USE_COPY_) &&
+                 group_take_list(me, work, &work->call.inputs, &list);
     return group_issue_if(me, work, taken && own_fits(me, work, inputs, output));
 }
 
@@ -300,7 +318,7 @@ group_all_to_all(struct task *me, struct process_group *group, struct tensor *co
     struct taken_list in = { .tensors = inputs, .use = USE_INPUT };
     if (work != NULL)
         in.use = group_input_use(me, outputs, inputs, work->call.ranks);
-    struct taken_list out = { .tensors = outputs, .first = inputs[0], .use = USE_OUTCOME };
+    struct taken_list out = { .tensors = outputs, .first = inputs[0], .use = USE_OUTCOME | USE_COPY_ };
     bool taken = work != NULL && group_take_list(me, work, &work->call.inputs, &in) &&
                  group_take_list(me, work, &work->call.outputs, &out) && group_keeps_own(me, work);
     return group_issue_if(me, work, taken);

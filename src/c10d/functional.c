@@ -184,7 +184,8 @@ functional_scatter(struct task *me, const struct functional *call, struct tensor
     int ranks = ranks_of(call);
     for (int i = 1; i < ranks; i++)
         if (!tensor_same_shape(inputs[i], inputs[0]))
-            return failed_null(me, E_ASSERTION, "scatter: tensor %d has another shape than the first", i);
+            return failed_null(me, E_ASSERTION, "scatter: expected tensor %d of the first's shape %s, got %s", i,
+                               shape_text(inputs[0]).text, shape_text(inputs[i]).text);
     struct tensor *mine = zeros_of(me, inputs[0], inputs[0]->dims, inputs[0]->size);
     if (mine == NULL || !work_complete(me, group_scatter(me, call->group, mine, is_root(call) ? inputs : NULL,
                                                          call->options.root)))
@@ -306,10 +307,11 @@ all_to_all_single_back(struct task *me, struct node *node, struct tensor *const 
 {
     const struct recall *recall = node->context;
     struct splits        splits = { NULL, NULL };
-    struct tensor       *back   = empty_like(me, grad_out[0], recall->parts[0].dims, recall->parts[0].size);
+    struct tensor       *grad   = tensor_contiguous(me, grad_out[0]);
+    struct tensor       *back   = empty_like(me, grad, recall->parts[0].dims, recall->parts[0].size);
     if (back == NULL || !recall_splits(me, recall, &splits))
         return false;
-    grad_in[0] = functional_all_to_all_single(me, &recall->call, back, grad_out[0], &splits);
+    grad_in[0] = functional_all_to_all_single(me, &recall->call, back, grad, &splits);
     return grad_in[0] != NULL;
 }
 

@@ -223,7 +223,8 @@ functional_exchanged(struct task *me, const struct functional *call, struct tens
     for (int i = 0; splits->output != NULL && i < ranks; i++)
         size[0] = (i > 0 ? size[0] : 0) + splits->output[i];
     struct tensor *mine = tensor_empty(me, tensor->dtype, tensor_device(tensor), tensor->dims, size);
-    if (mine == NULL || !work_complete(me, group_all_to_all_single(me, call->group, mine, tensor, splits)))
+    struct tensor *row  = tensor_contiguous(me, tensor);
+    if (mine == NULL || !work_complete(me, group_all_to_all_single(me, call->group, mine, row, splits)))
         return NULL;
     const struct recording r = { .name = "GeneratedBackwardFor__c10d_functional_all_to_all_single_defaultBackward",
                                  .backward = exchanged_backward, .call = call, .in = &tensor, .in_count = 1,

@@ -164,6 +164,7 @@ struct world {
     struct report *_Atomic      report;         /* the last one; NULL: nobody has waited in vain */
     atomic_bool                 goes_on;        /* a rank caught what it was told, and called more: the report is of the past */
     atomic_int                  ended_count;
+    atomic_bool                 strides_told;   /* warn_of_strides */
     atomic_bool                 stuck;          /* a rank was cut off in its own code */
     atomic_uint_least64_t       failed_at;      /* 1 + when the first rank failed, by sched_time; 0: none has */
 };
@@ -243,7 +244,7 @@ void store_hash_wake(struct task *me, struct store *store);   /* who waits in it
 /* ---- groups and works ---- */
 
 /* What the back-end sees instead of a tensor of the caller's. Both are references. */
-struct stand_in { struct tensor *tensor, *copy; };
+struct stand_in { struct tensor *tensor, *copy; bool asks; /* before its tensor is written: inplace_allowed */ };
 
 struct work {
     struct work          *next;
@@ -256,6 +257,7 @@ struct work {
     struct event         *event;         /* made once, used when `on_device` */
     bool                  on_device, is_owned;
     bool                  done, told;    /* it has ended; and those who listen know */
+    bool                  is_moved;      /* all that the other ranks need of this one has left */
     bool                  is_here;       /* it runs on the task that waits for it */
     bool                  meets_all;     /* it begins when every rank has called it: DEBUG_DETAIL */
     const char           *lost;          /* work_wait_lost */
@@ -345,8 +347,10 @@ bool group_only_root(struct task *me, const struct work *work, const void *list,
 
 /* What the back-end gets for a tensor of the caller's: itself, or a contiguous stand-in if it has gaps. A reference;
  * NULL: failed. An outcome is pasted back at the end; what is no input is not copied at the beginning. USE_APART: always
- * a stand-in. */
-enum tensor_use { USE_INPUT = 1, USE_OUTCOME = 2, USE_APART = 4 };
+ * a stand-in. USE_COPY_: PyTorch's gloo writes it by copy_, which a leaf that requires grad refuses. */
+enum tensor_use { USE_INPUT = 1, USE_OUTCOME = 2, USE_APART = 4, USE_COPY_ = 8 };
+/* Of a tensor with gaps, once a world: PyTorch's gloo would take its memory as it lies. */
+void           warn_of_strides(struct task *me, const struct work *work);
 /* Some of these share elements. false, too: failed. */
 bool           tensors_share(struct task *me, struct tensor *const *tensors, int count);
 struct tensor *work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use);

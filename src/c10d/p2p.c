@@ -39,16 +39,16 @@ p2p_allowed(struct task *me, const struct process_group *group, const struct p2p
     int                  size = group->communicator->size;
     if (task_failed(me) || op->tensor == NULL)
         return failed(me, E_TYPE, "%s needs a tensor", name);
-    if (op->peer >= size || op->peer < ANY_SOURCE || (op->is_send && op->peer == ANY_SOURCE))
-        return failed(me, E_VALUE, "%s %s rank %d: the group has %d ranks", name, way, op->peer, size);
     if (op->peer == group->rank && !p2p->to_self)
         return failed(me, E_VALUE, "%s %s rank %d: that is this rank itself; only in a batch_isend_irecv a rank sends "
                       "to itself", name, way, group->global_rank);
+    if (!tensor_is_contiguous(op->tensor))
+        return failed(me, E_RUNTIME, "%s: input tensor has to be contiguous: %s", name,
+                      op->is_send ? "send t:contiguous()" : "receive into one that is, and copy it");
+    if (op->peer >= size || op->peer < ANY_SOURCE || (op->is_send && op->peer == ANY_SOURCE))
+        return failed(me, E_VALUE, "%s %s rank %d: the group has %d ranks", name, way, op->peer, size);
     if (op->tag < 0)
         return failed(me, E_RUNTIME, "%s: the tag must not be negative, but is %" PRId64, name, op->tag);
-    if (!tensor_is_contiguous(op->tensor))
-        return failed(me, E_VALUE, "%s needs a contiguous tensor: %s", name,
-                      op->is_send ? "send t:contiguous()" : "receive into one and copy it");
     if (group->is_gone && !process_group_runs_on(group, me))
         return failed(me, E_RUNTIME, "the process group was destroyed: call init_process_group again");
     return true;

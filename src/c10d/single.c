@@ -73,7 +73,7 @@ group_all_gather_into_tensor(struct task *me, struct process_group *group, struc
     if (taken && tensor_device(output) != tensor_device(input))
         taken = failed(me, E_DEVICE, "allgather: its tensors must be on one device");
     if (taken)
-        work->call.gathered = work_take(me, work, output, USE_OUTCOME);
+        work->call.gathered = work_take(me, work, output, USE_OUTCOME | USE_COPY_);
     return group_issue_if(me, work, taken && work->call.gathered != NULL);
 }
 
@@ -90,7 +90,8 @@ group_gather_single(struct task *me, struct process_group *group, struct tensor 
     struct work *work = group_begin(me, group, OPERATION_GATHER, &(struct collective_options){ .root = root });
     bool taken = work != NULL && group_only_root(me, work, output, "gather_tensor") &&
                  (output == NULL || lengths_fit(me, work, output, input)) && group_take(me, work, input, USE_INPUT) &&
-                 (output == NULL || take_pieces(me, work, &work->call.outputs, output, input, USE_OUTCOME));
+                 (output == NULL || take_pieces(me, work, &work->call.outputs, output, input,
+                                               USE_OUTCOME | USE_COPY_));
     return group_issue_if(me, work, taken);
 }
 
@@ -99,34 +100,36 @@ group_reduce_scatter_single(struct task *me, struct process_group *group, struct
                             const struct collective_options *options)
 {
     struct work *work = group_begin(me, group, OPERATION_REDUCE_SCATTER, options);
-    bool taken = work != NULL && lengths_fit(me, work, input, output) && group_take(me, work, output, USE_OUTCOME) &&
-                 take_pieces(me, work, &work->call.inputs, input, output, USE_INPUT);
     if (work != NULL)
         work->call.in_one = true;
+    bool taken = work != NULL && lengths_fit(me, work, input, output) &&
+                 group_take(me, work, output, USE_OUTCOME | USE_COPY_) &&
+                 take_pieces(me, work, &work->call.inputs, input, output, USE_INPUT);
     return group_issue_if(me, work, taken);
 }
 
 /* Rows of each rank's piece, in an array of me's scope. NULL: failed. */
 static const int64_t *
-rows_of(struct task *me, const struct work *work, const struct tensor *tensor, const int64_t *splits)
+rows_of(struct task *me, const struct work *work, const struct tensor *tensor, const int64_t *splits, const char *name)
 {
-    const char *name = operation_name(work->call.operation);
     int         ranks = work->call.ranks;
     int64_t     all = tensor_size(tensor, 0), sum = 0;
     if (tensor->dims == 0)
-        return failed_null(me, E_RUNTIME, "%s: a tensor without dimensions cannot be split", name);
+        return failed_null(me, E_RUNTIME, "alltoall: %s: a tensor without dimensions cannot be split", name);
     if (splits == NULL && all % ranks != 0)
-        return failed_null(me, E_RUNTIME, "%s: Tensor's dim 0 (%" PRId64 ") does not divide equally across group size "
-                                          "%d", name, all, ranks);
+        return failed_null(me, E_RUNTIME, "alltoall: %s: Tensor's dim 0 (%" PRId64 ") does not divide equally across "
+                           "group size %d", name, all, ranks);
     int64_t *rows = scratch_new(me, (size_t)ranks, sizeof *rows);
     for (int i = 0; rows != NULL && i < ranks; i++) {
         rows[i] = splits != NULL ? splits[i] : all / ranks;
         if (rows[i] < 0 || rows[i] > all - sum)
-            return failed_null(me, E_RUNTIME, "%s: Split sizes doesn't match total dim 0 size: %" PRId64, name, all);
+            return failed_null(me, E_RUNTIME, "alltoall: %s: Split sizes doesn't match total dim 0 size: expected %"
+                               PRId64 " in all, got %" PRId64 " for rank %d after %" PRId64, name, all, rows[i], i,
+                               sum);
         sum += rows[i];
     }
     if (rows != NULL && sum != all)
-        return failed_null(me, E_RUNTIME, "%s: Split sizes doesn't match total dim 0 size: they make %" PRId64
+        return failed_null(me, E_RUNTIME, "alltoall: %s: Split sizes doesn't match total dim 0 size: they make %" PRId64
                                           " of %" PRId64, name, sum, all);
     return rows;
 }
@@ -135,7 +138,8 @@ static bool
 take_split(struct task *me, struct work *work, struct tensor ***place, struct tensor *whole, const int64_t *splits,
            unsigned use)
 {
-    struct cut cut = { .rows = rows_of(me, work, whole, splits), .wide = 1 };
+    const char *name = (use & USE_OUTCOME) ? "output" : "input";
+    struct cut  cut  = { .rows = rows_of(me, work, whole, splits, name), .wide = 1 };
     for (int d = 1; d < whole->dims; d++)
         cut.wide *= whole->size[d];
     struct tensor **pieces = cut.rows != NULL ? cut_tensor(me, work, whole, &cut, use) : NULL;
@@ -151,6 +155,10 @@ group_all_to_all_single(struct task *me, struct process_group *group, struct ten
     if (taken && output->dtype != input->dtype)
         taken = failed(me, E_VALUE, "alltoall: Invalid usage of tensors with different dtypes: found %s and %s",
                        dtype_name(output->dtype), dtype_name(input->dtype));
+    if (taken && !tensor_is_contiguous(input))
+        taken = failed(me, E_VALUE, "alltoall: Tensors must be contiguous: the input is not, pass input:contiguous()");
+    if (taken && !tensor_is_contiguous(output))
+        warn_of_strides(me, work);
     unsigned use = taken ? group_input_use(me, &output, &input, 1) : USE_INPUT;
     taken = taken && take_split(me, work, &work->call.inputs, input, splits->input, use) &&
             take_split(me, work, &work->call.outputs, output, splits->output, USE_OUTCOME) && group_keeps_own(me, work);

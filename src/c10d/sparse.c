@@ -101,6 +101,7 @@ sparse_all_reduce(struct task *me, const struct collective *call)
         !gathered_new(me, call, number, counts, &values) ||
         !gather(me, call, rows, &indices) || !gather(me, call, number, &values))
         return false;
+    call->work->is_moved = true;
     int64_t        size = tensor_size(call->tensor, 0);
     struct tensor *all  = tensor_sparse(me, size, indices.all, values.all);
     struct tensor *sum  = sparse_coalesced(me, all);

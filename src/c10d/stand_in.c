@@ -3,6 +3,8 @@
  * comm task. A tensor in one piece has none, and costs nothing.
  * Order of use: work_take or work_stand_in, work_paste, work_drop_stand_ins. PyTorch: gloo's flattened tensors. */
 #include <stdlib.h>
+#include "autograd/history.h"
+#include "autograd/node.h"
 #include "c10d/internal.h"
 #include "device/cells.h"
 #include "device/stream.h"
@@ -14,6 +16,7 @@ work_stand_in(struct task *me, struct work *work, struct stand_in stand_in, unsi
 {
     if (stand_in.tensor == NULL || stand_in.copy == NULL)
         return false;
+    stand_in.asks = (use & USE_COPY_) != 0 && grad_enabled(me);
     if ((use & USE_INPUT) && !tensor_copy(me, stand_in.copy, stand_in.tensor))
         return false;
     if (!(use & USE_OUTCOME))
@@ -23,7 +26,9 @@ work_stand_in(struct task *me, struct work *work, struct stand_in stand_in, unsi
     size_t count = work->stand_in_count;
     if (!host_room(me, &work->stand_ins, &work->stand_in_room, count + 1, sizeof *work->stand_ins))
         return memory_failed(me, (count + 1) * sizeof *work->stand_ins, "the host");
-    work->stand_ins[count] = (struct stand_in){ tensor_ref(stand_in.tensor), tensor_ref(stand_in.copy) };
+    work->stand_ins[count] = stand_in;
+    tensor_ref(stand_in.tensor);
+    tensor_ref(stand_in.copy);
     work->stand_in_count++;
     return true;
 }
@@ -61,15 +66,45 @@ tensors_share(struct task *me, struct tensor *const *tensors, int count)
     return share;
 }
 
+/* It, or what it is a view of: then it may refuse to be written, which shows when the others have sent theirs. */
+static bool
+may_refuse(const struct task *me, const struct tensor *tensor, unsigned use)
+{
+    return (use & USE_COPY_) && grad_enabled(me) &&
+           (tensor->requires_grad || (tensor->base != NULL && tensor->base->requires_grad));
+}
+
 struct tensor *
 work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use)
 {
     if (tensor == NULL || task_failed(me))
         return NULL;
-    if (tensor_is_contiguous(tensor) && !(use & USE_APART))
+    if (tensor_is_contiguous(tensor) && !(use & USE_APART) && !may_refuse(me, tensor, use))
         return work_claim(me, work, tensor, use & USE_OUTCOME) ? tensor_ref(tensor) : NULL;
     struct tensor *copy = tensor_empty(me, tensor->dtype, tensor_device(tensor), tensor->dims, tensor->size);
-    return work_stand_in(me, work, (struct stand_in){ tensor, copy }, use) ? tensor_ref(copy) : NULL;
+    return work_stand_in(me, work, (struct stand_in){ .tensor = tensor, .copy = copy }, use) ? tensor_ref(copy) : NULL;
+}
+
+void
+warn_of_strides(struct task *me, const struct work *work)
+{
+    if (!atomic_exchange(&work->group->world->strides_told, true))
+        task_warn(me, "PyTorch's gloo takes the memory of a tensor whose elements do not lie in a row as it lies, and "
+                      "leaves wrong numbers in it and in its neighbours without a word, where Ringside moves the "
+                      "elements: pass t:contiguous() and copy the result back");
+}
+
+/* In the grad mode of the call, whoever runs it. */
+static bool
+paste(struct task *me, const struct stand_in *stand_in)
+{
+    bool grad = grad_enabled(me);
+    grad_set_enabled(me, stand_in->asks);
+    bool done = inplace_allowed(me, stand_in->tensor) && tensor_copy(me, stand_in->tensor, stand_in->copy);
+    grad_set_enabled(me, grad);
+    if (done)
+        tensor_bump(stand_in->tensor);
+    return done;
 }
 
 /* Copies on a device are waited for: who waits for the work finds the elements there, whatever stream reads them. */
@@ -79,9 +114,8 @@ work_paste(struct task *me, struct work *work)
     int device = -1;
     for (size_t i = 0; i < work->stand_in_count; i++) {
         struct stand_in *stand_in = &work->stand_ins[i];
-        if (!tensor_copy(me, stand_in->tensor, stand_in->copy))
+        if (!paste(me, stand_in))
             return false;
-        tensor_bump(stand_in->tensor);
         device = tensor_device(stand_in->tensor);
     }
     struct stream *stream = device >= 0 ? stream_current(me, device) : NULL;

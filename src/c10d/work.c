@@ -381,7 +381,8 @@ group_say_why(struct task *me, const struct process_group *group)
     return failed(me, error->kind, "%s", error->message);
 }
 
-/* The others wait for data that will not come: they learn who failed, and why. */
+/* The others wait for data that will not come: they learn who failed, and why. What fails after that, while a result is
+ * written, is this rank's alone, and the group goes on. */
 static void
 work_break_group(struct task *me, struct work *work)
 {
@@ -437,7 +438,7 @@ work_finish(struct task *me, struct work *work)
     if (task_failed(me)) {
         work->error = me->error;
         task_clear_error(me);
-        if (work->entry != NULL)
+        if (work->entry != NULL && !work->is_moved)
             work_break_group(me, work);
     }
     bool is_collective = work->entry != NULL;
@@ -521,9 +522,10 @@ work_run(struct task *me, struct work *work)
     work->begun_at = work_begin_time(me, work);
     recorder_reach(work->group, work->recorded, FLIGHT_STARTED, work->begun_at);
     work_note(work, true);
-    if (!task_failed(me) && mirrored_await(me, work))
-        (void)(work_meet_all(me, work) && work_move(me, work) &&
-               work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
+    if (!task_failed(me) && mirrored_await(me, work) && work_meet_all(me, work) && work_move(me, work)) {
+        work->is_moved = true;
+        (void)(work_tell_changes(me, work) && work_paste(me, work)); /* what failed is in me */
+    }
     work_finish(me, work);
 }
 

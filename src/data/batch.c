@@ -67,8 +67,9 @@ data_stack(struct task *me, struct tensor *const *samples, int count)
     for (int i = 0; ok && i < count; i++) {
         parts[i] = tensor_unsqueeze(me, samples[i], 0);
         ok       = parts[i] != NULL && (tensor_same_shape(samples[i], samples[0]) ||
-                                  failed(me, E_RUNTIME, "stack expects each tensor to be equal size: sample %d of the "
-                                                        "batch differs from the first", i));
+                                  failed(me, E_RUNTIME, "stack expects each tensor to be equal size, but got %s at "
+                                         "entry 0 and %s at entry %d", shape_text(samples[0]).text,
+                                         shape_text(samples[i]).text, i));
     }
     if (ok)
         stacked = tensor_cat(me, parts, count, 0);

@@ -393,11 +393,17 @@ attention_fits(struct task *me, struct tensor *q, struct tensor *k, struct tenso
     if (q == NULL || k == NULL || v == NULL)
         return false;
     if (q->dims != 3 || k->dims != 3 || v->dims != 3)
-        return failed(me, E_SHAPE, "MultiheadAttention: query, key and value must have 2 or 3 dimensions");
-    if (k->size[0] != v->size[0] || k->size[1] != v->size[1] || q->size[1] != k->size[1])
-        return failed(me, E_SHAPE, "MultiheadAttention: key and value must have one length and all one batch size");
+        return failed(me, E_ASSERTION, "MultiheadAttention: expected query, key and value of 3 dimensions, got %d, %d "
+                      "and %d", q->dims, k->dims, v->dims);
+    if (k->size[0] != v->size[0] || k->size[1] != v->size[1])
+        return failed(me, E_ASSERTION, "key shape torch.Size(%s) does not match value shape torch.Size(%s): length and "
+                      "batch size must be equal", shape_text(k).text, shape_text(v).text);
+    if (q->size[1] != k->size[1])
+        return failed(me, E_SHAPE, "MultiheadAttention: expected key and value of batch size %lld, as the query's, got "
+                      "%lld", (long long)q->size[1], (long long)k->size[1]);
     if (q->size[2] % o->heads != 0)
-        return failed(me, E_ASSERTION, "embed_dim must be divisible by num_heads");
+        return failed(me, E_ASSERTION, "embed_dim must be divisible by num_heads, got %lld and %lld",
+                      (long long)q->size[2], (long long)o->heads);
     return masks_fit(me, q, k, o);
 }
 

@@ -86,10 +86,12 @@ struct tensor *
 fn_cdist(struct task *me, struct arguments *a)
 {
     struct tensor *x = a->at[0].tensor, *y = a->at[1].tensor;
-    if (x->dims < 2 || y->dims < 2 || x->dims == TENSOR_DIMS || y->dims == TENSOR_DIMS ||
-        tensor_size(x, -1) != tensor_size(y, -1))
-        return failed_null(me, E_RUNTIME,
-                           "cdist: expected two tensors of 2 dimensions or more whose rows have one length");
+    if (x->dims < 2 || y->dims < 2 || x->dims == TENSOR_DIMS || y->dims == TENSOR_DIMS)
+        return failed_null(me, E_RUNTIME, "cdist: expected X1 and X2 of 2 to %d dimensions, got %d and %d",
+                           TENSOR_DIMS - 1, x->dims, y->dims);
+    if (tensor_size(x, -1) != tensor_size(y, -1))
+        return failed_null(me, E_RUNTIME, "cdist: X1 and X2 must have the same number of columns. X1: %lld X2: %lld",
+                           (long long)tensor_size(x, -1), (long long)tensor_size(y, -1));
     struct tensor *rows = tensor_unsqueeze(me, x, x->dims - 1), *others = tensor_unsqueeze(me, y, y->dims - 2);
     struct tensor *away = tensor_sub(me, rows, others);
     return tensor_norm(me, away, a->at[2].number,
@@ -348,8 +350,8 @@ static struct tensor *
 repeated_label(struct task *me, struct tensor *x, int *of, int i, int j)
 {
     if (x->size[i] != x->size[j])
-        return failed_null(me, E_SHAPE, "einsum: a subscript is repeated for sizes %lld and %lld",
-                           (long long)x->size[i], (long long)x->size[j]);
+        return failed_null(me, E_SHAPE, "einsum: a subscript is repeated for an operand of shape %s, but its sizes "
+                           "%lld and %lld differ", shape_text(x).text, (long long)x->size[i], (long long)x->size[j]);
     int same = of[i], dims = x->dims;
     memmove(of + j, of + j + 1, (size_t)(dims - j - 1) * sizeof *of);
     memmove(of + i, of + i + 1, (size_t)(dims - i - 2) * sizeof *of);
@@ -447,15 +449,15 @@ from_batch(struct task *me, struct tensor *product, const struct kinds *kinds, s
     return tensor_permute(me, tensor_reshape(me, product, at, sizes), at, inverse);
 }
 
-/* One batched product; the labels `gone` are summed away. */
+/* One batched product with operand `place`; the labels `gone` are summed away. */
 static struct tensor *
-contracted(struct task *me, struct tensor *a, struct tensor *b, unsigned gone)
+contracted(struct task *me, struct tensor *a, struct tensor *b, unsigned gone, int place)
 {
     unsigned both = 0, left = 0, all = (1u << a->dims) - 1;
     for (int i = 0; i < a->dims; i++) {
         if (a->size[i] != 1 && b->size[i] != 1 && a->size[i] != b->size[i])
-            return failed_null(me, E_SHAPE, "einsum: operands do not broadcast: a subscript has sizes %lld and %lld",
-                               (long long)a->size[i], (long long)b->size[i]);
+            return failed_null(me, E_SHAPE, "einsum: a subscript has size %lld for operand %d which does not broadcast "
+                               "with previously seen size %lld", (long long)b->size[i], place, (long long)a->size[i]);
         both |= (unsigned)(a->size[i] != 1 && b->size[i] != 1) << i;
         left |= (unsigned)(a->size[i] != 1 && b->size[i] == 1) << i;
     }
@@ -478,7 +480,7 @@ contracted_all(struct task *me, const struct equation *equation, struct tensor *
         unsigned done = 0;
         for (int label = 0; label < equation->labels; label++)
             done |= (unsigned)(equation->last[label] <= i) << label;
-        result = contracted(me, result, operands[i], gone & done);
+        result = contracted(me, result, operands[i], gone & done, i);
     }
     result = summed_labels(me, result, gone);
     if (result == NULL || equation->labels == 0)
@@ -538,13 +540,15 @@ may_contract(struct task *me, const struct tensor *a, const struct tensor *b, co
 {
     for (int i = 0; i < dims->count; i++) {
         if (dims->a[i] < 0 || dims->a[i] >= a->dims || dims->b[i] < 0 || dims->b[i] >= b->dims)
-            return failed(me, E_INDEX, "tensordot: a dimension is out of range");
+            return failed(me, E_INDEX, "tensordot: dimensions %lld and %lld are out of range for tensors of %d and %d",
+                          (long long)dims->a[i], (long long)dims->b[i], a->dims, b->dims);
         for (int j = 0; j < i; j++)
             if (dims->a[j] == dims->a[i] || dims->b[j] == dims->b[i])
                 return failed(me, E_RUNTIME, "tensordot: a dimension appears multiple times in the list of dims");
         if (a->size[dims->a[i]] != b->size[dims->b[i]])
-            return failed(me, E_RUNTIME, "tensordot: contracted dimensions need to match, but are %lld and %lld",
-                          (long long)a->size[dims->a[i]], (long long)b->size[dims->b[i]]);
+            return failed(me, E_RUNTIME, "tensordot: contracted dimensions need to match, but first has size %lld in "
+                          "dim %lld and second has size %lld in dim %lld", (long long)a->size[dims->a[i]],
+                          (long long)dims->a[i], (long long)b->size[dims->b[i]], (long long)dims->b[i]);
     }
     return a->dims + b->dims - 2 * dims->count <= TENSOR_DIMS ||
            failed(me, E_RUNTIME, "tensordot: the result would have more than %d dimensions", TENSOR_DIMS);

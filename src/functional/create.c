@@ -223,7 +223,8 @@ fn_eye(struct task *me, struct arguments *a)
     struct making making = making_of(a, a->dtype, DEVICE_CPU);
     int64_t       sizes[2];
     if (!plane_of(a, sizes))
-        return failed_null(me, E_RUNTIME, "eye expects sizes of 0 or more, and not too large ones");
+        return failed_null(me, E_RUNTIME, "eye expects n and m of 0 or more, and not too large ones, got %lld and %lld",
+                           (long long)sizes[0], (long long)sizes[1]);
     float *elements = scratch_new(me, (size_t)(sizes[0] * sizes[1]) + 1, sizeof *elements);
     if (elements == NULL)
         return NULL;

@@ -74,6 +74,7 @@ struct tensor *batch_norm(struct task *me, struct tensor *x, const struct batch_
 bool batch_norm_update_running(struct task *me, const struct batch_norm_options *options, struct tensor *stats, double count);
 /* layer_norm: over the last `dims`. */
 struct norm_options { struct tensor *weight, *bias /* both optional */; double eps; };
+bool layer_norm_fits(struct task *me, const struct tensor *x, int dims, const int64_t *sizes); /* normalized_shape */
 struct tensor *layer_norm(struct task *me, struct tensor *x, int dims, const struct norm_options *options);
 struct tensor *group_norm(struct task *me, struct tensor *x, int64_t groups, const struct norm_options *options);
 

@@ -40,7 +40,8 @@ fans_of(struct task *me, const struct tensor *tensor, struct fans *fans)
 {
     double area = 1;
     if (tensor->dims < 2)
-        return failed(me, E_VALUE, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions");
+        return failed(me, E_VALUE, "Fan in and fan out can not be computed for tensor with fewer than 2 dimensions: "
+                      "got %s", shape_text(tensor).text);
     for (int d = 2; d < tensor->dims; d++)
         area *= (double)tensor->size[d];
     *fans = (struct fans){ (double)tensor->size[1] * area, (double)tensor->size[0] * area };
@@ -161,7 +162,8 @@ fn_init_eye(struct task *me, struct arguments *a)
 {
     struct tensor *tensor = a->at[0].tensor;
     if (tensor->dims != 2)
-        return failed_null(me, E_VALUE, "Only tensors with 2 dimensions are supported");
+        return failed_null(me, E_VALUE, "Only tensors with 2 dimensions are supported, got %s",
+                           shape_text(tensor).text);
     bool before = grad_enabled(me);
     grad_set_enabled(me, false);
     bool           ok = inplace_allowed(me, tensor) && tensor_fill_(me, tensor, 0) != NULL;

@@ -139,6 +139,9 @@ conv2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *
 {
     if (x == NULL || weight == NULL)
         return NULL;
+    if (x->dims != 3 && x->dims != 4)
+        return failed_null(me, E_SHAPE, "Expected 3D (unbatched) or 4D (batched) input to conv2d, but got input of "
+                           "size: %s", shape_text(x).text);
     bool           single = x->dims == 3;
     struct op_args args = conv_args(options, single ? tensor_unsqueeze(me, x, 0) : x, weight, bias);
     struct tensor *result = args.in[0] != NULL ? op_call(me, OP_conv2d, &args) : NULL;
@@ -163,8 +166,10 @@ conv_transpose2d(struct task *me, struct tensor *x, struct tensor *weight, struc
     const struct conv_options *o = options;
     if (x == NULL || weight == NULL)
         return NULL;
-    if (x->dims < 3 || weight->dims != 4)
-        return failed_null(me, E_SHAPE, "conv_transpose2d: expected an input of 3 or 4 dimensions");
+    if (x->dims < 3 || x->dims > 4 || weight->dims != 4)
+        return failed_null(me, E_SHAPE, "Expected 3D (unbatched) or 4D (batched) input to conv_transpose2d and a "
+                           "weight of 4D, but got input of size: %s and weight of size: %s", shape_text(x).text,
+                           shape_text(weight).text);
     bool           single = x->dims == 3;
     struct op_args args = conv_args(o, single ? tensor_unsqueeze(me, x, 0) : x, weight, NULL);
     int64_t        places[2];
@@ -190,7 +195,8 @@ conv1d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *
     flat.stride[0] = flat.dilation[0] = 1;
     flat.padding[0] = 0;
     if (x != NULL && (x->dims < 2 || x->dims > 3))
-        return failed_null(me, E_SHAPE, "conv1d: expected an input of 2 or 3 dimensions, got %d", x->dims);
+        return failed_null(me, E_SHAPE, "Expected 2D (unbatched) or 3D (batched) input to conv1d, but got input of "
+                           "size: %s", shape_text(x).text);
     struct tensor *rows = tensor_unsqueeze(me, x, -2), *kernel = tensor_unsqueeze(me, weight, -2);
     struct tensor *result = conv2d(me, rows, kernel, bias, &flat);
     return result != NULL ? tensor_squeeze(me, result, -2) : NULL;
@@ -303,6 +309,16 @@ running_stats(struct task *me, const struct batch_norm_options *o)
     return tensor_cat(me, rows, 2, 0);
 }
 
+/* NULL: there is none. */
+static bool
+one_a_channel(struct task *me, const struct tensor *x, const struct tensor *tensor, const char *name)
+{
+    return tensor == NULL || (tensor->dims == 1 && tensor->size[0] == x->size[1]) ||
+           failed(me, E_SHAPE, "%s should contain %lld elements not %lld: expected [%lld], got %s", name,
+                  (long long)x->size[1], (long long)tensor_count(tensor), (long long)x->size[1],
+                  shape_text(tensor).text);
+}
+
 struct tensor *
 batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *o)
 {
@@ -310,7 +326,9 @@ batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *o
         return NULL;
     if (x->dims < 2)
         return failed_null(me, E_SHAPE, "batch_norm: expected an input of 2 dimensions or more, got %d", x->dims);
-    if (!enough_values(me, x, o))
+    if (!one_a_channel(me, x, o->running_mean, "running_mean") ||
+        !one_a_channel(me, x, o->running_var, "running_var") || !one_a_channel(me, x, o->weight, "weight") ||
+        !one_a_channel(me, x, o->bias, "bias") || !enough_values(me, x, o))
         return NULL;
     bool on = grad_enabled(me);
     grad_set_enabled(me, false);
@@ -325,9 +343,38 @@ batch_norm(struct task *me, struct tensor *x, const struct batch_norm_options *o
     return result != NULL && save_running(me, result->grad_fn, o) ? result : NULL;
 }
 
+bool
+layer_norm_fits(struct task *me, const struct tensor *x, int dims, const int64_t *sizes)
+{
+    struct tensor wanted = { .dims = dims };
+    bool          fits   = dims > 0 && x->dims >= dims;
+    for (int d = 0; d < dims; d++) {
+        wanted.size[d] = sizes[d];
+        fits           = fits && x->size[x->dims - dims + d] == sizes[d];
+    }
+    const struct shape_text text = shape_text(&wanted);
+    return fits || failed(me, E_RUNTIME, "Given normalized_shape=%s, expected input with shape [*, %s, but got input "
+                          "of size%s", text.text, text.text + 1, shape_text(x).text);
+}
+
+/* NULL: there is none. */
+static bool
+is_like_normalized(struct task *me, const struct tensor *x, int dims, const struct tensor *tensor, const char *name)
+{
+    struct tensor wanted = { .dims = dims };
+    for (int d = 0; d < dims; d++)
+        wanted.size[d] = x->size[x->dims - dims + d];
+    return tensor == NULL || tensor_same_shape(tensor, &wanted) ||
+           failed(me, E_SHAPE, "Expected %s to be of same shape as normalized_shape, but got %s of shape %s and "
+                  "normalized_shape = %s", name, name, shape_text(tensor).text, shape_text(&wanted).text);
+}
+
 struct tensor *
 layer_norm(struct task *me, struct tensor *x, int dims, const struct norm_options *o)
 {
+    if (x != NULL && dims >= 1 && dims <= x->dims && (!is_like_normalized(me, x, dims, o->weight, "weight") ||
+                                                      !is_like_normalized(me, x, dims, o->bias, "bias")))
+        return NULL;
     struct op_args args = { .in = { x, o->weight != NULL ? o->weight : x, o->bias != NULL ? o->bias : x },
                             .start = (o->weight != NULL ? HAS_WEIGHT : 0) | (o->bias != NULL ? HAS_BIAS : 0),
                             .dim = dims, .alpha = o->eps };
@@ -342,6 +389,8 @@ group_norm(struct task *me, struct tensor *x, int64_t groups, const struct norm_
     if (x->dims < 2 || groups < 1 || x->size[1] % groups != 0)
         return failed_null(me, E_RUNTIME, "group_norm: %lld channels cannot be divided into %lld groups",
                            (long long)(x->dims > 1 ? x->size[1] : 0), (long long)groups);
+    if (!one_a_channel(me, x, o->weight, "weight") || !one_a_channel(me, x, o->bias, "bias"))
+        return NULL;
     struct op_args args = { .in = { x, o->weight != NULL ? o->weight : x, o->bias != NULL ? o->bias : x },
                             .start = (o->weight != NULL ? HAS_WEIGHT : 0) | (o->bias != NULL ? HAS_BIAS : 0),
                             .dim = groups, .alpha = o->eps };
@@ -385,7 +434,8 @@ dropout(struct task *me, struct tensor *x, double p, enum dropout_kind kind, boo
     if (p == 0 || !training || tensor_count(x) == 0)
         return x;
     if (kind == DROP_CHANNELS && x->dims < 2)
-        return failed_null(me, E_SHAPE, "dropout of channels: expected an input of 2 dimensions or more");
+        return failed_null(me, E_SHAPE, "dropout of channels: expected an input of 2 dimensions or more, got %s",
+                           shape_text(x).text);
     if (p == 1)
         return tensor_mul(me, x, zeros_of(me, x, 0, NULL));
     if (kind == DROP_ALPHA)

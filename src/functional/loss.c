@@ -86,7 +86,7 @@ cross_entropy_loss(struct task *me, struct tensor *input, struct tensor *target,
         return failed_null(me, E_RUNTIME, "label_smoothing must be between 0.0 and 1.0. Got: %g",
                            options->label_smoothing);
     if (input->dims < 1)
-        return failed_null(me, E_SHAPE, "cross_entropy: expected an input of 1 dimension or more");
+        return failed_null(me, E_SHAPE, "cross_entropy: expected an input of 1 dimension or more, got one of 0");
     bool           shares = dtype_is_float(target->dtype) && tensor_same_shape(input, target);
     struct tensor *logs = log_softmax(me, input, input->dims > 1 ? 1 : 0);
     if (!shares)
@@ -144,9 +144,8 @@ binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *targe
     if (input == NULL || target == NULL || !weight_is_flat(me, "binary_cross_entropy", "weight", weight))
         return NULL;
     if (!tensor_same_shape(input, target))
-        return failed_null(me, E_VALUE, "binary_cross_entropy: the target has %lld elements in %d dimensions, the "
-                                        "input %lld in %d: please ensure they have the same size",
-                           (long long)tensor_count(target), target->dims, (long long)tensor_count(input), input->dims);
+        return failed_null(me, E_VALUE, "binary_cross_entropy: expected a target of the input's size %s, got %s",
+                           shape_text(input).text, shape_text(target).text);
     struct op_args args = { .in = { input, target, weight != NULL ? weight : target }, .start = weight == NULL,
                             .dim = reduction };
     return op_call(me, OP_bce, &args);

@@ -168,16 +168,9 @@ fn_batch_norm(struct task *me, struct arguments *a)
 struct tensor *
 fn_layer_norm(struct task *me, struct arguments *a)
 {
-    const struct tensor *x = a->at[0].tensor;
-    int                  dims = a->at[1].count;
-    bool                 fits = dims > 0 && x->dims >= dims;
-    for (int d = 0; fits && d < dims; d++)
-        fits = x->size[x->dims - dims + d] == a->at[1].integer[d];
-    if (!fits)
-        return failed_null(me, E_RUNTIME, "layer_norm: normalized_shape must be the input's last %d dimensions: the "
-                                          "last is %lld there and %lld here", dims,
-                           (long long)(dims > 0 ? a->at[1].integer[dims - 1] : 0),
-                           (long long)(x->dims > 0 ? x->size[x->dims - 1] : 0));
+    int dims = a->at[1].count;
+    if (!layer_norm_fits(me, a->at[0].tensor, dims, a->at[1].integer))
+        return NULL;
     struct norm_options o = { a->at[2].tensor, a->at[3].tensor, a->at[4].number };
     return layer_norm(me, a->at[0].tensor, dims, &o);
 }

@@ -26,7 +26,8 @@ fn_index_select(struct task *me, struct arguments *a)
 {
     struct tensor *index = a->at[2].tensor;
     if (index->dims > 1)
-        return failed_null(me, E_INDEX, "index_select takes indices of one dimension, these have %d", index->dims);
+        return failed_null(me, E_INDEX, "index_select: expected an index of one dimension, got %s",
+                           shape_text(index).text);
     index = whole_indices(me, index);
     return tensor_index_select(me, OP_index_select, a->at[0].tensor, a->at[1].integer[0], index);
 }
@@ -90,7 +91,8 @@ fn_index_fill(struct task *me, struct arguments *a)
     int            dim = (int)a->at[1].integer[0];
     int64_t        sizes[TENSOR_DIMS];
     if (index->dims > 1 || (one != NULL && one->dims > 0))
-        return failed_null(me, E_INDEX, "index_fill: expected an index of one dimension and one value");
+        return failed_null(me, E_INDEX, "index_fill: expected an index of one dimension and one value, got %s and %s",
+                           shape_text(index).text, one != NULL ? shape_text(one).text : "a number");
     memcpy(sizes, x->size, sizeof sizes);
     if (x->dims > 0)
         sizes[dim] = tensor_count(index);

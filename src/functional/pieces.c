@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "autograd/call.h"
+#include "base/str.h"
 #include "functional/functions.h"
 #include "sched/task.h"
 
@@ -162,6 +163,18 @@ split_evenly(struct task *me, struct arguments *a, int dim)
     return NULL;
 }
 
+static struct tensor *
+lengths_differ(struct task *me, const struct argument *lengths, int64_t size, int dim)
+{
+    struct str text = { 0 };
+    for (int i = 0; i < lengths->count && text.len < 200; i++)
+        str_addf(&text, "%s%lld", i > 0 ? ", " : "", (long long)lengths->integers[i]);
+    failed(me, E_RUNTIME, "split_with_sizes expects split_sizes to sum exactly to %lld (input tensor's size at "
+           "dimension %d), but got split_sizes=[%s]", (long long)size, dim, str_ok(&text) ? str_text(&text) : "");
+    str_free(&text);
+    return NULL;
+}
+
 struct tensor *
 fn_split(struct task *me, struct arguments *a)
 {
@@ -178,8 +191,7 @@ fn_split(struct task *me, struct arguments *a)
         total += length >= 0 && length <= left ? length : left + 1;
     }
     if (total != size)
-        return failed_null(me, E_RUNTIME, "the lengths to split into must sum to %lld, the size of dimension %d",
-                           (long long)size, dim);
+        return lengths_differ(me, lengths, size, dim);
     if (lengths->count == 0)
         return failed_null(me, E_RUNTIME, "split expects at least one length");
     answer_pieces(me, a, dim, lengths->integers, lengths->count);
@@ -240,7 +252,8 @@ struct tensor *
 fn_vsplit(struct task *me, struct arguments *a)
 {
     if (a->at[0].tensor->dims < 2)
-        return failed_null(me, E_RUNTIME, "vsplit requires a tensor with at least 2 dimensions");
+        return failed_null(me, E_RUNTIME, "vsplit requires a tensor with at least 2 dimensions, got %s",
+                           shape_text(a->at[0].tensor).text);
     return cut_evenly(me, a, 0);
 }
 

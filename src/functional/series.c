@@ -74,7 +74,8 @@ fn_triangle_indices(struct task *me, struct arguments *a)
 {
     int64_t rows = a->at[0].integer[0], columns = a->at[1].integer[0], count = 0, at = 0;
     if (rows < 0 || columns < 0 || (double)rows * (double)columns > 1e9)
-        return failed_null(me, E_RUNTIME, "expected sizes of 0 or more, and not too large ones");
+        return failed_null(me, E_RUNTIME, "%s: expected row and col of 0 or more, and not too large ones, got %lld and "
+                           "%lld", a->function->signature.name, (long long)rows, (long long)columns);
     if (!task_work(me, (uint64_t)(rows * columns) * 2)) /* twice a division for each place */
         return NULL;
     for (int64_t i = 0; i < rows * columns; i++)

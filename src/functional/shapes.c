@@ -52,6 +52,15 @@ fn_flatten(struct task *me, struct arguments *a)
     return tensor_reshape(me, x, dims + (x->dims == 0), sizes);
 }
 
+static struct tensor *
+parts_differ(struct task *me, const struct argument *parts, int dim, int64_t all)
+{
+    struct tensor given = { .dims = parts->count };
+    memcpy(given.size, parts->integer, (size_t)parts->count * sizeof *parts->integer);
+    return failed_null(me, E_RUNTIME, "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in "
+                       "the input tensor", shape_text(&given).text, dim, (long long)all);
+}
+
 /* One dimension becomes several; one -1 is inferred. */
 struct tensor *
 fn_unflatten(struct task *me, struct arguments *a)
@@ -69,8 +78,7 @@ fn_unflatten(struct task *me, struct arguments *a)
     if (unknown >= 0 && unknown < count && known > 0)
         known *= parts[unknown] = all / known;
     if (known != all || unknown >= TENSOR_DIMS || x->dims == 0 || x->dims + count - 1 > TENSOR_DIMS)
-        return failed_null(me, E_RUNTIME, "unflatten: the sizes do not make up dimension %d, which has %lld", dim,
-                           (long long)all);
+        return parts_differ(me, &a->at[2], dim, all);
     for (int i = 0; i < x->dims; i++) {
         if (i != dim)
             args.sizes[args.dims++] = x->size[i];
@@ -216,7 +224,8 @@ fn_movedim(struct task *me, struct arguments *a)
     if (!moves_once(me, from, x) || !moves_once(me, to, x))
         return NULL;
     if (from->count != to->count)
-        return failed_null(me, E_RUNTIME, "movedim: as many places as dimensions are needed");
+        return failed_null(me, E_RUNTIME, "movedim: expected as many places in destination as in source, got %d and %d",
+                           to->count, from->count);
     memset(order, -1, sizeof order);
     for (int i = 0; i < from->count && x->dims > 0; i++) {
         order[to->integer[i]]   = from->integer[i];

@@ -187,7 +187,8 @@ fn_diff(struct task *me, struct arguments *a)
     struct tensor *x     = a->at[0].tensor;
     int64_t        times = a->at[1].integer[0], dim = a->at[2].integer[0], size = x->dims > 0 ? x->size[dim] : 0;
     if (x->dims == 0 || times < 0)
-        return failed_null(me, E_RUNTIME, "diff: expected a vector or more, and n of 0 or more");
+        return failed_null(me, E_RUNTIME, "diff: expected an input of 1 dimension or more and n of 0 or more, got "
+                           "%d and %lld", x->dims, (long long)times);
     if (times >= size || tensor_count(x) == 0 || times == 0) { /* nothing is left to subtract */
         x = tensor_narrow(me, x, (int)dim, 0, times < size ? size - times : 0);
         return x != NULL ? tensor_copied(me, x) : NULL;
@@ -340,7 +341,8 @@ fn_bincount(struct task *me, struct arguments *a)
         return failed_null(me, E_RUNTIME, "bincount: expected a vector of integers and a minlength of 0 or more, got "
                                           "%s with %d dimensions", dtype_name(x->dtype), x->dims);
     if (weights != NULL && !tensor_same_shape(weights, x))
-        return failed_null(me, E_RUNTIME, "bincount: weights should have the same length as the input");
+        return failed_null(me, E_RUNTIME, "bincount: weights should have the same length as the input: expected %s, "
+                           "got %s", shape_text(x).text, shape_text(weights).text);
     x       = tensor_detach(me, x);
     weights = weights != NULL ? tensor_detach(me, weights) : NULL;
     return task_failed(me) ? NULL : counts_of(me, x, weights, minlength);
@@ -376,7 +378,8 @@ fn_histc(struct task *me, struct arguments *a)
         return failed_null(me, E_NOT_IMPLEMENTED, "histc: expected fractions, got a tensor of %s",
                            dtype_name(x->dtype));
     if (bins <= 0 || bins > 1 << 24 || !(low <= high))
-        return failed_null(me, E_RUNTIME, "histc: expected 1 bin or more, and max not below min");
+        return failed_null(me, E_RUNTIME, "histc: expected 1 bin or more, and max not below min, got %lld, %g and %g",
+                           (long long)bins, high, low);
     x = tensor_detach(me, x);
     if (x == NULL || (low == high && tensor_count(x) > 0 && !read_ends(me, x, DTYPE_F64, &low, &high)))
         return NULL;

@@ -232,7 +232,8 @@ run_node_hook(struct task *me, void *function, struct node *node, struct tensor 
     return run_hook(me, function, grads, count, true);
 }
 
-/* A handle keeps its tensor or node in user value 1; `object` is the number of the hook plus one. */
+/* A handle keeps its tensor, its node or its module's table of hooks in user value 1; `object` is the number of the
+ * hook plus one. */
 static void
 push_handle(lua_State *L, int owner, int id)
 {
@@ -250,9 +251,8 @@ handle_remove(lua_State *L)
     lua_getiuservalue(L, 1, 1);
     struct tensor *tensor = test_tensor(L, -1);
     struct node   *node   = box_test(L, lua_gettop(L), BOX_NODE);
-    struct module *module = test_module(L, -1);
-    if (module != NULL)
-        module_hook_remove(L, module, id);
+    if (lua_istable(L, -1))
+        module_hook_remove(L, id);
     struct call    call   = call_open(L, me, CALL_KEEP);
     if (tensor != NULL)
         tensor_remove_hook(me, tensor, id);

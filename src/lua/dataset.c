@@ -147,7 +147,8 @@ tensors_init(lua_State *L)
     for (int i = 1; i <= count; i++) {
         struct tensor *tensor = check_tensor(L, i + 1);
         if (tensor->dims == 0 || tensor->size[0] != check_tensor(L, 2)->size[0])
-            raise_error(L, "AssertionError", "Size mismatch between tensors");
+            raise_error(L, "AssertionError", "Size mismatch between tensors: expected %lld in dimension 0 of tensor "
+                        "%d, got %s", (long long)tensor_size(check_tensor(L, 2), 0), i - 1, shape_text(tensor).text);
         lua_pushvalue(L, i + 1);
         lua_rawseti(L, -2, i);
     }
@@ -268,7 +269,8 @@ check_dataset_lengths(lua_State *L, int index, int64_t total, int64_t *lengths)
     for (int i = 0; i < count; i++)
         whole += lengths[i];
     if (whole != total)
-        raise_error(L, "ValueError", "Sum of input lengths does not equal the length of the input dataset!");
+        raise_error(L, "ValueError", "Sum of input lengths does not equal the length of the input dataset! They "
+                    "make %lld of %lld", (long long)whole, (long long)total);
     return count;
 }
 

@@ -295,7 +295,9 @@ joint_places(struct task *me, const struct tensor *view, const struct selected *
             if (own < 0 || index->size[own] == 1 || index->size[own] == sizes[d])
                 continue;
             if (sizes[d] != 1)
-                return failed_null(me, E_INDEX, "shape mismatch: the index tensors cannot be broadcast together");
+                return failed_null(me, E_INDEX, "shape mismatch: the index tensors cannot be broadcast together: "
+                                   "index %d has the shape %s where the ones before make %lld", i,
+                                   shape_text(index).text, (long long)sizes[d]);
             sizes[d] = index->size[own];
         }
         count *= sizes[d];
@@ -373,8 +375,8 @@ fill_masked(struct task *me, struct tensor *view, const struct index_selection *
     struct op_args args = { .in = { view, mask }, .alpha = number };
     for (int d = 0; d < selection->tensor->dims; d++)
         if (selection->tensor->size[d] != view->size[selection->dim + d])
-            return failed(me, E_INDEX, "the mask's dimension %d of size %lld does not fit the tensor's", d,
-                          (long long)selection->tensor->size[d]);
+            return failed(me, E_INDEX, "the mask's dimension %d of size %lld does not fit the tensor's, of size %lld",
+                          d, (long long)selection->tensor->size[d], (long long)view->size[selection->dim + d]);
     return tensor_in_place(me, OP_masked_fill, &args) != NULL;
 }
 

@@ -343,7 +343,7 @@ bool           push_sync_batch_norm_attribute(lua_State *L, const struct module 
 bool           push_ddp_inside(lua_State *L, const struct module *module, const char *name);  /* ddp_inspect.c: it is at 1 */
 bool           set_ddp_attribute(lua_State *L, struct module *module, const char *name);
 void           add_module_hooks(lua_State *L);                           /* module_hooks.c */
-void           module_hook_remove(lua_State *L, struct module *module, int number);
+void           module_hook_remove(lua_State *L, int number);
 
 /* What PyTorch's warnings.warn says: told once for each text, an event and a line of the narration. */
 void lesson_warn(lua_State *L, const char *text);

@@ -588,7 +588,9 @@ l_check(lua_State *L)
     struct task        *me     = script_task(L);
     struct lesson      *lesson = lesson_here(L, me);
     struct lesson_check check  = { .name = check_words(L, 1), .ok = lua_toboolean(L, 2) };
-    int                 options = check_options(L, 3);
+    if (lua_type(L, 2) == LUA_TNUMBER && lua_type(L, 3) == LUA_TNUMBER)
+        lua_settop(L, 2);   /* text:find(...) answers where it begins, and where it ends */
+    int options = check_options(L, 3);
     check.skip = why_no_lesson(L, me, lesson, options);
     check.ok   = check.ok || check.skip != NULL;
     if (!check.ok && lua_isnoneornil(L, 2))

@@ -1,6 +1,7 @@
 /* Hooks of modules: register_forward_pre_hook(f(module, args)), register_forward_hook(f(module, args, output)),
  * register_full_backward_hook(f(module, grad_input, grad_output)). What they return, if anything, takes the place
- * of the arguments, the output, the input's gradients. A module's hooks are one Lua table of three lists.
+ * of the arguments, the output, the input's gradients. A module's hooks are one Lua table of three lists, its replicas'
+ * too. Who goes through a list goes through a copy: others may register and remove meanwhile.
  *
  * For backward hooks the tensors that go in and come out pass through a node each: the one behind hands the
  * gradients of the outputs over, the one before calls the hooks when those of the inputs are there. In PyTorch:
@@ -18,10 +19,10 @@
 
 enum { MOST_TENSORS = 32 };
 
-/* One forward's backward hooks; two nodes may hold it. */
+/* One forward with hooks; two nodes may hold it. */
 struct hook_turn {
     atomic_int            references;
-    struct script_object *table;
+    struct script_object *backward;     /* the list of its backward hooks; NULL: none */
     struct module        *module;
     struct tensor        *grad_out[MOST_TENSORS];
     int                   out_count;
@@ -36,30 +37,38 @@ turn_drop(struct task *me, void *context)
         return;
     for (int i = 0; i < turn->out_count; i++)
         tensor_drop(me, &turn->grad_out[i]);
-    object_free(me, turn->table);
+    object_free(me, turn->backward);
     module_unref(me, turn->module);
     free(turn);
 }
 
 /* ---- in Lua: the lists are called in order of registration ---- */
 
-/* Leaves list `kind` of the table at the top in its place; answers how many numbers were ever given. */
-static int
-open_hook_list(lua_State *L, const char *kind)
+/* Puts the hooks of that kind that are registered now in the place of the module's table at the top: a list. */
+static void
+copy_hook_list(lua_State *L, const char *kind)
 {
     lua_getfield(L, -1, "next");
-    int last = (int)lua_tointeger(L, -1);
+    int last = (int)lua_tointeger(L, -1), count = 0;
     lua_pop(L, 1);
     lua_getfield(L, -1, kind);
-    lua_replace(L, -2);
-    return lua_istable(L, -1) ? last : 0;
+    lua_newtable(L);
+    for (int i = 1; lua_istable(L, -2) && i <= last; i++) {
+        if (lua_rawgeti(L, -2, i) == LUA_TFUNCTION)
+            lua_rawseti(L, -2, ++count);
+        else
+            lua_pop(L, 1);
+    }
+    lua_replace(L, -3);
+    lua_pop(L, 1);
 }
 
 struct hook_pass {
-    struct script_object *table;
-    const char           *kind;
+    struct script_object *table;                 /* forward hooks: the module's; backward hooks: the list */
     struct module        *module;
     struct value         *args, *result;         /* forward hooks; replaced */
+    struct script_object *backward;              /* found before the forward; NULL: none */
+    bool                  any;
     struct tensor *const *grad_out;
     struct tensor       **grads;                 /* backward hooks; replaced */
     int                   out_count, count;
@@ -100,19 +109,15 @@ arguments_at_top(lua_State *L, struct task *me)
     return tuple;
 }
 
-static int
-hook_forward_body(lua_State *L)
+/* The list at 2, called one by one. */
+static void
+call_forward_hooks(lua_State *L, struct hook_pass *pass)
 {
-    struct hook_pass *pass  = lua_touserdata(L, 1);
     struct task *me    = script_of(L)->holder;
     bool         after = pass->result != NULL;
-    object_push(L, pass->table);
-    int last = lua_istable(L, -1) ? open_hook_list(L, pass->kind) : 0;
-    for (int i = 1; i <= last; i++) {
-        if (lua_rawgeti(L, 2, i) != LUA_TFUNCTION) {
-            lua_pop(L, 1);
-            continue;
-        }
+    lua_Integer  count = (lua_Integer)lua_rawlen(L, 2);
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, 2, i);
         push_module(L, pass->module);
         push_items(L, pass->args);
         if (after)
@@ -127,6 +132,39 @@ hook_forward_body(lua_State *L)
         }
         lua_settop(L, 2);
     }
+}
+
+/* What is registered when a forward begins decides whether it has hooks at all, and which backward hooks. */
+static int
+hooks_before_body(lua_State *L)
+{
+    struct hook_pass *pass = lua_touserdata(L, 1);
+    object_push(L, pass->table);
+    if (!lua_istable(L, 2))
+        return 0;
+    lua_pushvalue(L, 2);
+    copy_hook_list(L, "post");
+    lua_pushvalue(L, 2);
+    copy_hook_list(L, "backward");
+    if (lua_rawlen(L, 4) > 0)
+        pass->backward = object_new(L, script_of(L)->holder, 4, NULL);
+    pass->any = lua_rawlen(L, 3) > 0 || lua_rawlen(L, 4) > 0;
+    lua_settop(L, 2);
+    copy_hook_list(L, "pre");
+    pass->any |= lua_rawlen(L, 2) > 0;
+    call_forward_hooks(L, pass);
+    return 0;
+}
+
+static int
+hooks_after_body(lua_State *L)
+{
+    struct hook_pass *pass = lua_touserdata(L, 1);
+    object_push(L, pass->table);
+    if (!lua_istable(L, 2))
+        return 0;
+    copy_hook_list(L, "post");
+    call_forward_hooks(L, pass);
     return 0;
 }
 
@@ -149,12 +187,9 @@ hook_backward_body(lua_State *L)
     struct hook_pass *pass = lua_touserdata(L, 1);
     struct task *me   = script_of(L)->holder;
     object_push(L, pass->table);
-    int last = lua_istable(L, -1) ? open_hook_list(L, pass->kind) : 0;
-    for (int i = 1; i <= last; i++) {
-        if (lua_rawgeti(L, 2, i) != LUA_TFUNCTION) {
-            lua_pop(L, 1);
-            continue;
-        }
+    lua_Integer count = lua_istable(L, 2) ? (lua_Integer)lua_rawlen(L, 2) : 0;
+    for (lua_Integer i = 1; i <= count; i++) {
+        lua_rawgeti(L, 2, i);
         push_module(L, pass->module);
         push_grads(L, pass->grads, pass->count);
         push_grads(L, pass->grad_out, pass->out_count);
@@ -201,9 +236,8 @@ note_outputs(struct task *me, void *context, struct node *node, struct tensor **
     turn->out_count = count;
     for (int i = 0; i < count; i++)
         tensor_keep(me, &turn->grad_out[i], grads[i]);
-    struct hook_pass pass = { .table = turn->table, .kind = "backward", .module = turn->module,
-                              .grad_out = turn->grad_out,
-                         .out_count = count };
+    struct hook_pass pass = { .table = turn->backward, .module = turn->module, .grad_out = turn->grad_out,
+                              .out_count = count };
     return turn->has_inputs || visit_hooks(me, &pass, hook_backward_body);
 }
 
@@ -211,9 +245,8 @@ static bool
 call_hooks(struct task *me, void *context, struct node *node, struct tensor **grads, int count)
 {
     struct hook_turn *turn = context;
-    struct hook_pass  pass = { .table = turn->table, .kind = "backward", .module = turn->module, .grads = grads,
-                          .count = count,
-                          .grad_out = turn->grad_out, .out_count = turn->out_count };
+    struct hook_pass  pass = { .table = turn->backward, .module = turn->module, .grads = grads, .count = count,
+                               .grad_out = turn->grad_out, .out_count = turn->out_count };
     (void)node;
     return visit_hooks(me, &pass, hook_backward_body);
 }
@@ -261,34 +294,17 @@ through_node(struct task *me, struct hook_turn *turn, struct value *value,
     return value->kind == VALUE_TUPLE ? value_tuple(me, count, made) : made[0];
 }
 
-struct opening { struct script_object *table; struct script_object *copy; };
-
-static int
-has_backward(lua_State *L)
-{
-    struct opening *opening = lua_touserdata(L, 1);
-    object_push(L, opening->table);
-    if (!lua_istable(L, -1) || lua_getfield(L, -1, "backward") != LUA_TTABLE)
-        return 0;
-    lua_pushnil(L);
-    if (lua_next(L, -2) != 0)
-        opening->copy = object_new(L, script_of(L)->holder, 2, NULL);
-    return 0;
-}
-
+/* Takes the list of backward hooks over. In me's scope; NULL: failed. */
 static struct hook_turn *
-turn_new(struct task *me, struct script_object *table, struct module *module)
+turn_new(struct task *me, struct script_object *backward, struct module *module)
 {
-    struct opening opening = { table, NULL };
-    if (!script_visit(me, table->script, has_backward, &opening) || opening.copy == NULL)
-        return NULL;
     struct hook_turn *turn = calloc(1, sizeof *turn);
     if (turn == NULL) {
-        object_free(me, opening.copy);
+        object_free(me, backward);
         return failed_null(me, E_MEMORY, "out of memory");
     }
     turn->references = 1;
-    turn->table      = opening.copy;
+    turn->backward   = backward;
     turn->module     = module_ref(module);
     return born(me, turn, turn_drop);
 }
@@ -298,29 +314,34 @@ turn_new(struct task *me, struct script_object *table, struct module *module)
 static struct value *
 before_forward(struct task *me, void *context, struct module *module, struct value *args, void **token)
 {
-    struct script_object *table = context;
-    struct hook_pass pass = { .table = table, .kind = "pre", .module = module, .args = args };
-    if (!object_open(table))
-        return args;
-    if (!visit_hooks(me, &pass, hook_forward_body))
-        return NULL;
-    struct hook_turn *turn = grad_enabled(me) ? turn_new(me, table, module) : NULL;
+    struct hook_pass pass = { .table = context, .module = module, .args = args };
+    bool             done = visit_hooks(me, &pass, hooks_before_body);
+    if (!done || !pass.any) {
+        object_free(me, pass.backward);
+        return done ? args : NULL;
+    }
+    struct hook_turn *turn = turn_new(me, pass.backward, module);
     *token = turn;
-    if (task_failed(me))
+    if (turn == NULL)
         return NULL;
-    return turn != NULL ? through_node(me, turn, pass.args, call_hooks, &turn->has_inputs) : pass.args;
+    return turn->backward != NULL && grad_enabled(me) ?
+               through_node(me, turn, pass.args, call_hooks, &turn->has_inputs) : pass.args;
 }
 
 static struct value *
 after_forward(struct task *me, void *context, struct module *module, struct value *args, struct value *result,
               void *token)
 {
-    struct hook_pass pass = { .table = context, .kind = "post", .module = module, .args = args, .result = result };
-    bool        any  = false;
-    if (!visit_hooks(me, &pass, hook_forward_body))
+    struct hook_turn *turn = token;
+    struct hook_pass  pass = { .table = context, .module = module, .args = args, .result = result };
+    bool              any  = false;
+    if (!visit_hooks(me, &pass, hooks_after_body))
         return NULL;
-    return token != NULL ? through_node(me, token, pass.result, note_outputs, &any) : pass.result;
+    return turn->backward != NULL && grad_enabled(me) ? through_node(me, turn, pass.result, note_outputs, &any)
+                                                      : pass.result;
 }
+
+static const struct module_hook_calls script_hooks = { before_forward, after_forward, object_free };
 
 /* ---- registering ---- */
 
@@ -328,18 +349,20 @@ after_forward(struct task *me, void *context, struct module *module, struct valu
 static int
 register_hook(lua_State *L)
 {
-    struct task   *me     = script_task(L);
-    struct module *module = check_module(L, 1);
+    struct task         *me    = script_task(L);
+    struct module_hooks *hooks = module_hooks(check_module(L, 1));
+    struct script_object *known = atomic_load(&hooks->context);
     check_function(L, 2);
     lua_settop(L, 2);
-    if (module->hooks.context == NULL) {
+    if (known == NULL) {
         lua_newtable(L);
         struct script_object *table = object_new(L, me, 3, NULL);
         if (table == NULL)
             return raise(L, me);
-        module->hooks = (struct module_hooks){ before_forward, after_forward, object_free, table };
+        hooks->calls = &script_hooks;
+        atomic_store(&hooks->context, table);
     } else {
-        object_push(L, module->hooks.context);
+        object_push(L, known);
         check_table(L, 3);
     }
     lua_getfield(L, 3, "next");
@@ -350,27 +373,23 @@ register_hook(lua_State *L)
     lua_rawseti(L, -2, number);
     box_push(L, BOX_HANDLE, 1);
     box_fill(L, (void *)(uintptr_t)(number + 1), NULL, false);
-    lua_pushvalue(L, 1);
+    lua_pushvalue(L, 3);
     lua_setiuservalue(L, -2, 1);
     return 1;
 }
 
-/* handle:remove() of a module's hook; its number is in none of the other lists. */
+/* handle:remove() of a module's hook, whose table is at the top; its number is in none of the other lists. */
 void
-module_hook_remove(lua_State *L, struct module *module, int number)
+module_hook_remove(lua_State *L, int number)
 {
     static const char *const kinds[] = { "pre", "post", "backward" };
-    if (module->hooks.context == NULL)
-        return;
-    object_push(L, module->hooks.context);
-    for (size_t i = 0; i < countof(kinds) && lua_istable(L, -1); i++) {
+    for (size_t i = 0; i < countof(kinds); i++) {
         if (lua_getfield(L, -1, kinds[i]) == LUA_TTABLE) {
             lua_pushnil(L);
             lua_rawseti(L, -2, number);
         }
         lua_pop(L, 1);
     }
-    lua_pop(L, 1);
 }
 
 static const struct { const char *name, *kind, *signature, *help; } methods[] = {

@@ -220,7 +220,9 @@ set_grad(lua_State *L, struct tensor *tensor, int index)
     struct tensor *grad = lua_isnil(L, index) ? NULL : check_tensor(L, index);
     if (grad != NULL && (!tensor_same_shape(grad, tensor) || grad->dtype != tensor->dtype ||
                          tensor_device(grad) != tensor_device(tensor)))
-        raise_error(L, "RuntimeError", "a gradient must have the tensor's shape, dtype and device");
+        raise_error(L, "RuntimeError", "a gradient must have the tensor's shape, dtype and device: expected %s of "
+                    "%s, got %s of %s%s", shape_text(tensor).text, dtype_name(tensor->dtype), shape_text(grad).text,
+                    dtype_name(grad->dtype), tensor_device(grad) != tensor_device(tensor) ? ", elsewhere" : "");
     struct task *me   = script_task(L);
     struct call  call = call_open(L, me, CALL_PLAIN);
     tensor_keep(me, &tensor->grad, grad);

@@ -122,7 +122,7 @@ apply_softmax2d(struct task *me, struct module *self, struct tensor *const *in)
 {
     (void)self;
     if (in[0]->dims != 3 && in[0]->dims != 4)
-        return failed_null(me, E_RUNTIME, "Softmax2d requires a 3D or 4D tensor as input");
+        return failed_null(me, E_VALUE, "Softmax2d: expected input to be 3D or 4D, got %dD instead", in[0]->dims);
     return softmax(me, in[0], in[0]->dims - 3);
 }
 

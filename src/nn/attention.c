@@ -56,6 +56,18 @@ timed(struct task *me, const struct module *self, struct tensor **in, bool *sing
     return true;
 }
 
+static bool
+dims_fit(struct task *me, struct tensor *const *in)
+{
+    int q = in[0]->dims, k = in[1]->dims, v = in[2]->dims;
+    if (q != 2 && q != 3)
+        return failed(me, E_ASSERTION, "query should be unbatched 2D or batched 3D tensor but received %d-D query "
+                      "tensor", q);
+    return (k == q && v == q) ||
+           failed(me, E_ASSERTION, "For %s (%d-D) `query`, expected `key` and `value` to be %d-D but found %d-D and "
+                  "%d-D tensors respectively", q == 2 ? "unbatched" : "batched", q, q, k, v);
+}
+
 static struct value *
 attention_answer(struct task *me, const struct module *self, struct tensor *output, struct tensor *weights, bool single)
 {
@@ -91,10 +103,10 @@ attention_forward(struct task *me, struct module *self, struct value *args, stru
         return NULL;
     o.want_weights = truth(me, &call, 4, "need_weights", true);
     o.per_head     = !truth(me, &call, 6, "average_attn_weights", true);
-    if (task_failed(me) || !timed(me, self, in, &single))
+    if (task_failed(me) || !dims_fit(me, in) || !timed(me, self, in, &single))
         return NULL;
-    if (in[0]->dims != 3 || tensor_size(in[0], -1) != self->integers[EMBED])
-        return failed_null(me, E_RUNTIME, "was expecting embedding dimension of %lld, but got %lld",
+    if (tensor_size(in[0], -1) != self->integers[EMBED])
+        return failed_null(me, E_ASSERTION, "query was expecting embedding dimension of %lld, but got %lld",
                            (long long)self->integers[EMBED], (long long)tensor_size(in[0], -1));
     if (single && o.padding != NULL && o.padding->dims == 1)
         o.padding = tensor_unsqueeze(me, o.padding, 0);
@@ -171,7 +183,8 @@ nn_attention(struct task *me, const struct heads *o)
         !layer_positive(me, "MultiheadAttention", "vdim", o->values))
         return NULL;
     if (o->embed % o->heads != 0)
-        return failed_null(me, E_ASSERTION, "embed_dim must be divisible by num_heads");
+        return failed_null(me, E_ASSERTION, "embed_dim must be divisible by num_heads, got %lld and %lld",
+                           (long long)o->embed, (long long)o->heads);
     struct module *module = module_new(me, &attention_type);
     if (module == NULL)
         return NULL;

@@ -5,19 +5,49 @@
 #include "nn/recurrent.h"
 #include "sched/task.h"
 
-static struct tensor *
-given_state(struct task *me, const struct module *self, struct value *value, const struct tensor *x)
+/* `place`: 0 is the state, 1 an LSTM's cell. `dims`: the input's. */
+static bool
+state_fits(struct task *me, const struct module *self, const struct tensor *h, int place, const struct tensor *rows,
+           int dims)
 {
-    int64_t sizes[2] = { x->size[0], self->integers[R_HIDDEN] };
+    const bool two = self->integers[R_KIND] == KIND_LSTM;
+    if (h->dims < 1 || h->dims > 2)
+        return failed(me, E_VALUE, "%s: Expected %s to be 1D or 2D, got %dD instead", self->type->name,
+                      !two ? "hidden" : place == 0 ? "hx[0]" : "hx[1]", h->dims);
+    if (h->dims != dims)
+        return failed(me, E_RUNTIME, "%s: Expected %dD hidden%d, as the input is, but got %dD tensor", self->type->name,
+                      dims, place, h->dims);
+    if (dims == 2 && h->size[0] != rows->size[0])
+        return failed(me, E_RUNTIME, "%s: Input batch size %lld doesn't match hidden%d batch size %lld",
+                      self->type->name, (long long)rows->size[0], place, (long long)h->size[0]);
+    return tensor_size(h, -1) == self->integers[R_HIDDEN] ||
+           failed(me, E_RUNTIME, "%s: hidden%d has inconsistent hidden_size: got %lld, expected %lld", self->type->name,
+                  place, (long long)tensor_size(h, -1), (long long)self->integers[R_HIDDEN]);
+}
+
+static struct tensor *
+given_state(struct task *me, const struct module *self, struct value *value, int place, const struct tensor *rows,
+            int dims)
+{
+    int64_t sizes[2] = { rows->size[0], self->integers[R_HIDDEN] };
     if (value == NULL || value->kind == VALUE_NONE)
-        return tensor_zeros(me, x->dtype, tensor_device(x), 2, sizes);
+        return tensor_zeros(me, rows->dtype, tensor_device(rows), 2, sizes);
     struct tensor *h = value->kind == VALUE_TENSOR ? value->tensor : NULL;
-    if (h != NULL && h->dims == 1)
-        h = tensor_unsqueeze(me, h, 0);
-    if (h != NULL && h->dims == 2 && h->size[0] == sizes[0] && h->size[1] == sizes[1])
-        return h;
-    return failed_null(me, E_RUNTIME, "%s: the state must be a tensor of shape [%lld, %lld]", self->type->name,
-                       (long long)sizes[0], (long long)sizes[1]);
+    if (h == NULL)
+        return failed_null(me, E_TYPE, "%s: hidden%d must be a tensor", self->type->name, place);
+    if (!state_fits(me, self, h, place, rows, dims))
+        return NULL;
+    return dims == 1 ? tensor_unsqueeze(me, h, 0) : h;
+}
+
+static bool
+input_fits(struct task *me, const struct module *self, const struct tensor *x)
+{
+    if (x->dims < 1 || x->dims > 2)
+        return failed(me, E_VALUE, "%s: Expected input to be 1D or 2D, got %dD instead", self->type->name, x->dims);
+    return tensor_size(x, -1) == self->integers[R_INPUT] ||
+           failed(me, E_RUNTIME, "%s: input has inconsistent input_size: got %lld expected %lld", self->type->name,
+                  (long long)tensor_size(x, -1), (long long)self->integers[R_INPUT]);
 }
 
 static struct value *
@@ -29,9 +59,10 @@ cell_forward(struct task *me, struct module *self, struct value *args, struct va
     bool           lstm = self->integers[R_KIND] == KIND_LSTM;
     if (task_failed(me) || !forward_tensor(me, &call, 0, "input", &x))
         return NULL;
-    if (x == NULL || x->dims < 1 || x->dims > 2 || tensor_size(x, -1) != self->integers[R_INPUT])
-        return failed_null(me, E_RUNTIME, "%s: the input must be a tensor of 1 or 2 dimensions, the last of size %lld",
-                           self->type->name, (long long)self->integers[R_INPUT]);
+    if (x == NULL)
+        return failed_null(me, E_TYPE, "%s: the input must be a tensor", self->type->name);
+    if (!input_fits(me, self, x))
+        return NULL;
     if (lstm && given != NULL && given->kind != VALUE_NONE) {
         if ((given->kind != VALUE_TUPLE && given->kind != VALUE_LIST) || given->count != 2)
             return failed_null(me, E_TYPE, "the state of an LSTMCell is a pair: state and cell");
@@ -45,9 +76,9 @@ cell_forward(struct task *me, struct module *self, struct value *args, struct va
     w.hh_turned = kind != KIND_GRU ? tensor_t(me, w.hh) : NULL;
     if (rows == NULL)
         return NULL;
-    struct cell_state state = { given_state(me, self, parts[0], rows), NULL };
+    struct cell_state state = { given_state(me, self, parts[0], 0, rows, x->dims), NULL };
     if (lstm)
-        state.c = given_state(me, self, parts[1], rows);
+        state.c = given_state(me, self, parts[1], 1, rows, x->dims);
     state = recurrent_step(me, kind, &w, recurrent_gates(me, kind, &w, rows), state);
     struct value *h = value_tensor(me, single ? tensor_squeeze(me, state.h, 0) : state.h);
     if (!lstm || h == NULL)

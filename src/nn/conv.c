@@ -141,9 +141,12 @@ sizes_fit(struct task *me, const struct module *module)
             return failed(me, E_VALUE, "%s: a kernel, stride, padding or dilation of %lld is too large", name,
                           (long long)most);
     }
-    if (n[INS] % n[GROUPS] != 0 || n[OUTS] % n[GROUPS] != 0)
-        return failed(me, E_VALUE, "in_channels and out_channels must be divisible by groups");
-    return true;
+    if (n[INS] % n[GROUPS] != 0)
+        return failed(me, E_VALUE, "in_channels must be divisible by groups, got %lld and %lld", (long long)n[INS],
+                      (long long)n[GROUPS]);
+    return n[OUTS] % n[GROUPS] == 0 ||
+           failed(me, E_VALUE, "out_channels must be divisible by groups, got %lld and %lld", (long long)n[OUTS],
+                  (long long)n[GROUPS]);
 }
 
 /* The weight's fan_in is counted from its own shape, as PyTorch does it for the transposed one, too. */

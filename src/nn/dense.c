@@ -30,16 +30,20 @@ apply_bilinear(struct task *me, struct module *self, struct tensor *const *in)
 {
     struct tensor *weight = module_parameter(self, "weight"), *bias = module_parameter(self, "bias");
     int64_t        outs = self->integers[2], left = self->integers[0], right = self->integers[1];
-    if (in[0]->dims < 1 || in[0]->dims != in[1]->dims || tensor_size(in[0], -1) != left ||
-        tensor_size(in[1], -1) != right)
-        return failed_null(me, E_SHAPE, "Bilinear: the inputs' last dimensions must be %lld and %lld",
-                           (long long)left, (long long)right);
+    if (in[0]->dims < 1 || in[0]->dims != in[1]->dims)
+        return failed_null(me, E_SHAPE, "Bilinear: expected input1 and input2 of as many dimensions, got %s and %s",
+                           shape_text(in[0]).text, shape_text(in[1]).text);
+    for (int i = 0; i < 2; i++)
+        if (tensor_size(in[i], -1) != self->integers[i])
+            return failed_null(me, E_SHAPE, "Bilinear: input%d size does not match weight size: got %lld but expected "
+                               "%lld", i + 1, (long long)tensor_size(in[i], -1), (long long)self->integers[i]);
     struct tensor *rows = tensor_reshape(me, weight, 2, (const int64_t[]){ outs * left, right });
     struct tensor *inner = linear(me, in[1], rows, NULL); /* [..., outs * left] */
     int64_t        sizes[TENSOR_DIMS];
     int            dims = in[0]->dims;
     if (dims >= TENSOR_DIMS)
-        return failed_null(me, E_SHAPE, "Bilinear: the inputs have too many dimensions");
+        return failed_null(me, E_SHAPE, "Bilinear: expected inputs of at most %d dimensions, got %d", TENSOR_DIMS - 1,
+                           dims);
     for (int d = 0; d < dims - 1; d++)
         sizes[d] = in[0]->size[d];
     sizes[dims - 1] = outs;

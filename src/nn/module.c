@@ -82,8 +82,9 @@ module_let_go(struct task *me, struct module *module)
 {
     if (module == NULL || atomic_fetch_sub_explicit(&module->holders, 1, memory_order_acq_rel) != 1)
         return;
-    if (module->hooks.context != NULL)
-        module->hooks.drop(me, module->hooks.context);
+    void *context = atomic_load(&module->hooks.context);
+    if (context != NULL)
+        module->hooks.calls->drop(me, context);
     host_return(me, module, sizeof *module);
 }
 
@@ -510,17 +511,23 @@ drop_result(struct task *me, void *value)
     value_unref(me, value);
 }
 
+/* As in PyTorch, where a replica is a shallow copy: its tables of hooks are the module's very own. */
+struct module_hooks *
+module_hooks(struct module *module)
+{
+    return module->is_replica && module->original != NULL ? &module->original->hooks : &module->hooks;
+}
+
 static struct value *
 forward_with_hooks(struct task *me, struct module *module, struct value *args, struct value *kwargs)
 {
-    struct module       *owner = module->is_replica && module->original != NULL ? module->original : module;
-    struct module_hooks *hooks = &owner->hooks;
-    void                *token = NULL;
-    if (hooks->context == NULL)
+    struct module_hooks *hooks   = module_hooks(module);
+    void                *context = atomic_load(&hooks->context), *token = NULL;
+    if (context == NULL)
         return module->type->forward(me, module, args, kwargs);
-    args = hooks->before(me, hooks->context, module, args, &token);
+    args = hooks->calls->before(me, context, module, args, &token);
     struct value *result = args != NULL ? module->type->forward(me, module, args, kwargs) : NULL;
-    return result != NULL ? hooks->after(me, hooks->context, module, args, result, token) : NULL;
+    return result != NULL && token != NULL ? hooks->calls->after(me, context, module, args, result, token) : result;
 }
 
 /* nn.Module.__call__. Ops below know by the module's name what they are priced as. */

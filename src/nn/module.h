@@ -40,14 +40,16 @@ struct module_type {
 struct module_entry { char *name; struct tensor *tensor; struct module *module; }; /* tensor or module may be NULL */
 struct module_table { struct module_entry *entries; int count; size_t room; };
 
-/* Called around each forward. `before` answers the arguments, `after` the result; NULL: failed. `token` is before's own. */
-struct module_hooks {
+/* Called around each forward. `before` answers the arguments, `after` the result; NULL: failed. `token` is before's own;
+ * where it leaves none, `after` is not called. */
+struct module_hook_calls {
     struct value *(*before)(struct task *me, void *context, struct module *module, struct value *args, void **token);
     struct value *(*after)(struct task *me, void *context, struct module *module, struct value *args,
                            struct value *result, void *token);
     void          (*drop)(struct task *me, void *context);
-    void           *context;
 };
+/* Replicas' forwards look while one of them registers the first: `calls` is there before `context`. */
+struct module_hooks { const struct module_hook_calls *calls; void *_Atomic context; };
 
 struct module {
     atomic_int                references;                       /* of what it owns: tensors, children, script */
@@ -62,7 +64,7 @@ struct module {
     const char               *class_name;                       /* what type->name shows when the class is a script's */
     char                     *name;                             /* of name.h, qualified; NULL: the outermost module */
     atomic_uint               name_id;                          /* its id in the trace, once asked for */
-    struct module_hooks       hooks;                            /* context NULL: none. A replica has its original's */
+    struct module_hooks       hooks;                            /* context NULL: none. Asked for by module_hooks alone */
 };
 
 struct module *module_new(struct task *me, const struct module_type *type);  /* in me's scope; NULL: failed */
@@ -71,6 +73,7 @@ void           module_unref(struct task *me, struct module *module);
 /* A replica holds its original for the hooks alone: parameters and children go with the last reference, so module and
  * replica may have each other and are freed all the same. NULL: none any more. */
 void           module_set_original(struct task *me, struct module *replica, struct module *original);
+struct module_hooks *module_hooks(struct module *module);         /* its own; a replica's: its original's */
 bool           module_add_parameter(struct task *me, struct module *module, const char *name, struct tensor *tensor);
 bool           module_add_buffer(struct task *me, struct module *module, const char *name, struct tensor *tensor);
 bool           module_add_child(struct task *me, struct module *module, const char *name, struct module *child);

@@ -224,19 +224,9 @@ norm_options_of(const struct module *self)
 static struct tensor *
 apply_layer_norm(struct task *me, struct module *self, struct tensor *const *in)
 {
-    const struct tensor *x = in[0];
-    int                  dims = (int)self->integers[0];
-    bool                 fits = x->dims >= dims;
-    for (int d = 0; fits && d < dims; d++)
-        fits = x->size[x->dims - dims + d] == self->integers[1 + d];
-    if (!fits) {
-        struct str wanted = { 0 };
-        shape_print(dims, self->integers + 1, &wanted);
-        failed(me, E_RUNTIME, "Given normalized_shape=%s, expected input with shape [*, %.*s", str_text(&wanted),
-               (int)wanted.len - 1, str_text(&wanted) + 1);
-        str_free(&wanted);
+    int dims = (int)self->integers[0];
+    if (!layer_norm_fits(me, in[0], dims, self->integers + 1))
         return NULL;
-    }
     const struct norm_options options = norm_options_of(self);
     return layer_norm(me, in[0], dims, &options);
 }
@@ -268,7 +258,7 @@ make_layer_norm(struct task *me, const struct arguments *a)
         if (!layer_positive(me, "LayerNorm", "normalized_shape", a->at[0].integer[d]))
             return NULL;
     if (dims < 1)
-        return failed_null(me, E_VALUE, "LayerNorm: normalized_shape must have 1 dimension or more");
+        return failed_null(me, E_VALUE, "LayerNorm: expected a normalized_shape of 1 dimension or more, got %d", dims);
     struct module *module = module_new(me, &layer_norm_type.type);
     if (module == NULL)
         return NULL;
@@ -312,7 +302,8 @@ make_group_norm(struct task *me, const struct arguments *a)
         !layer_positive(me, "GroupNorm", "num_channels", channels))
         return NULL;
     if (channels % groups != 0)
-        return failed_null(me, E_VALUE, "num_channels must be divisible by num_groups");
+        return failed_null(me, E_VALUE, "num_channels (%lld) must be divisible by num_groups (%lld)",
+                           (long long)channels, (long long)groups);
     struct module *module = module_new(me, &group_norm_type.type);
     if (module == NULL)
         return NULL;

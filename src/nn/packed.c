@@ -99,7 +99,8 @@ pack_padded(struct task *me, struct tensor *x, const struct integer_list *length
 {
     int64_t count = lengths->count;
     if (x->dims < 2)
-        return failed_null(me, E_SHAPE, "pack_padded_sequence: expected an input of 2 dimensions or more");
+        return failed_null(me, E_SHAPE, "pack_padded_sequence: expected an input of 2 dimensions or more, got %s",
+                           shape_text(x).text);
     struct tensor *timed = form->batch_first ? tensor_transpose(me, x, 0, 1) : x;
     if (timed == NULL || !lengths_fit(me, lengths, timed, form->sorted))
         return NULL;
@@ -166,7 +167,8 @@ padded_steps(struct task *me, struct tensor *data, const struct integer_list *st
     for (int64_t t = 0; t < total; t++) {
         int64_t rows = t < steps->count ? sizes[t] : 0;
         if (rows < 0 || rows > sizes[0] || at + rows > data->size[0])
-            return failed_null(me, E_RUNTIME, "the packed data does not fit its batch sizes");
+            return failed_null(me, E_RUNTIME, "the packed data, of shape %s, does not fit its batch sizes: step "
+                               "%lld of %lld rows", shape_text(data).text, (long long)t, (long long)rows);
         struct tensor *part = rows > 0 ? filled_up(me, tensor_narrow(me, data, 0, at, rows), sizes[0], padding)
                                        : padding_like(me, data, shape, padding);
         parts[t] = tensor_unsqueeze(me, part, 0);
@@ -195,7 +197,9 @@ pad_packed(struct task *me, struct value *packed, bool batch_first, double paddi
     const struct integer_list rows = { sizes, steps };
     struct tensor *output = lengths != NULL ? padded_steps(me, data, &rows, total, padding) : NULL;
     if (output == NULL)
-        return task_failed(me) ? NULL : failed_null(me, E_RUNTIME, "the packed data does not fit its batch sizes");
+        return task_failed(me) ? NULL : failed_null(me, E_RUNTIME, "the packed data, of shape %s, does not fit its "
+                                                    "batch sizes: step 0 of %lld rows", shape_text(data).text,
+                                                    (long long)sizes[0]);
     for (int64_t t = 0; t < steps; t++)
         for (int64_t i = 0; i < sizes[t]; i++)
             lengths[i]++;

@@ -275,40 +275,74 @@ zero_state(struct task *me, const struct module *self, const struct tensor *like
     return tensor_zeros(me, like->dtype, tensor_device(like), 3, sizes);
 }
 
-static struct tensor *
-state_tensor(struct task *me, struct value *value, int64_t states, int64_t rows, int64_t wide)
+/* What was given, one tensor, of an LSTM two; answers how many. 0: failed. */
+static int
+state_parts(struct task *me, const struct module *self, struct value *given, struct tensor **parts)
 {
-    struct tensor *tensor = value != NULL && value->kind == VALUE_TENSOR ? value->tensor : NULL;
-    if (tensor == NULL)
-        return failed_null(me, E_TYPE, "the state of a recurrent layer must be a tensor, of an LSTM two of them");
-    if (tensor->dims == 2)
-        tensor = tensor_unsqueeze(me, tensor, 1);
-    if (tensor != NULL && tensor->dims == 3 && tensor->size[0] == states && tensor->size[1] == rows &&
-        tensor->size[2] == wide)
-        return tensor;
-    return failed_null(me, E_RUNTIME, "Expected hidden size (%lld, %lld, %lld)", (long long)states, (long long)rows,
-                       (long long)wide);
+    bool two = self->integers[R_KIND] == KIND_LSTM;
+    if (two && ((given->kind != VALUE_TUPLE && given->kind != VALUE_LIST) || given->count != 2))
+        return failed(me, E_TYPE, "the state of an LSTM is a pair: state and cell");
+    for (int i = 0; i < 1 + two; i++) {
+        const struct value *part = two ? given->items[i] : given;
+        if (part == NULL || part->kind != VALUE_TENSOR)
+            return failed(me, E_TYPE, "the state of a recurrent layer must be a tensor, of an LSTM two of them");
+        parts[i] = part->tensor;
+    }
+    return 1 + two;
 }
 
-/* LSTM: (h, c). h NULL: failed. */
-static struct cell_state
-take_state(struct task *me, const struct module *self, struct value *given, const struct tensor *like, int64_t rows)
+static bool
+state_dims_fit(struct task *me, struct tensor *const *parts, int count, int dims)
 {
-    struct cell_state out = { NULL, NULL };
-    const int64_t *n = self->integers;
-    int64_t        states = n[R_LAYERS] * (n[R_BOTH] ? 2 : 1),
-            shown = n[R_PROJECTED] > 0 ? n[R_PROJECTED] : n[R_HIDDEN];
-    bool           two = n[R_KIND] == KIND_LSTM, none = given == NULL || given->kind == VALUE_NONE;
-    if (!none && two && ((given->kind != VALUE_TUPLE && given->kind != VALUE_LIST) || given->count != 2)) {
-        failed(me, E_TYPE, "the state of an LSTM is a pair: state and cell");
-        return out;
+    const char *input = dims == 3 ? "batched 3-D" : "unbatched 2-D";
+    if (parts[0]->dims == dims && parts[count - 1]->dims == dims)
+        return true;
+    if (count == 1)
+        return failed(me, E_RUNTIME, "For %s input, hx should also be %d-D but got %d-D tensor", input, dims,
+                      parts[0]->dims);
+    return failed(me, E_RUNTIME, "For %s input, hx and cx should also be %d-D but got (%d-D, %d-D) tensors", input,
+                  dims, parts[0]->dims, parts[1]->dims);
+}
+
+/* One without a batch gets one of 1. */
+static struct tensor *
+state_sized(struct task *me, struct tensor *tensor, const int64_t *size, const char *name)
+{
+    if (tensor == NULL || (tensor->dims == 3 && memcmp(tensor->size, size, 3 * sizeof *size) == 0))
+        return tensor;
+    return failed_null(me, E_RUNTIME, "Expected %s size (%lld, %lld, %lld), got %s", name, (long long)size[0],
+                       (long long)size[1], (long long)size[2], shape_text(tensor).text);
+}
+
+/* For what runs as `rows` sequences; `dims`: the input's, 0: it is packed. LSTM: (h, c). h NULL: failed. */
+static struct cell_state
+take_state(struct task *me, const struct module *self, struct value *given, const struct tensor *like, int64_t rows,
+           int dims)
+{
+    const struct cell_state none = { NULL, NULL };
+    const int64_t *n     = self->integers;
+    int64_t        shown = n[R_PROJECTED] > 0 ? n[R_PROJECTED] : n[R_HIDDEN];
+    bool           two   = n[R_KIND] == KIND_LSTM;
+    if (given == NULL || given->kind == VALUE_NONE) {
+        struct cell_state zeros = { zero_state(me, self, like, rows, shown), NULL };
+        if (two)
+            zeros.c = zero_state(me, self, like, rows, n[R_HIDDEN]);
+        return two && zeros.c == NULL ? none : zeros;
     }
-    struct value *h = none ? NULL : two ? given->items[0] : given;
-    out.h = none ? zero_state(me, self, like, rows, shown) : state_tensor(me, h, states, rows, shown);
-    if (two)
-        out.c = none ? zero_state(me, self, like, rows, n[R_HIDDEN])
-                     : state_tensor(me, given->items[1], states, rows, n[R_HIDDEN]);
-    return two && out.c == NULL ? (struct cell_state){ NULL, NULL } : out;
+    struct tensor *parts[2] = { NULL, NULL };
+    int            count    = state_parts(me, self, given, parts);
+    if (count == 0 || (dims != 0 && !state_dims_fit(me, parts, count, dims)))
+        return none;
+    int64_t size[3] = { n[R_LAYERS] * (n[R_BOTH] ? 2 : 1), rows, shown };
+    for (int i = 0; i < count; i++) {
+        if (dims == 2)
+            parts[i] = tensor_unsqueeze(me, parts[i], 1);
+        size[2]  = i == 0 ? shown : n[R_HIDDEN];
+        parts[i] = state_sized(me, parts[i], size, !two ? "hidden" : i == 0 ? "hidden[0]" : "hidden[1]");
+        if (parts[i] == NULL)
+            return none;
+    }
+    return (struct cell_state){ parts[0], parts[1] };
 }
 
 /* ---- forward ---- */
@@ -333,6 +367,14 @@ equal_rows(struct task *me, int64_t steps, int64_t rows)
 }
 
 static bool
+input_is_wide(struct task *me, const struct module *self, const struct tensor *x)
+{
+    return tensor_size(x, -1) == self->integers[R_INPUT] ||
+           failed(me, E_RUNTIME, "%s: input.size(-1) must be equal to input_size. Expected %lld, got %lld",
+                  self->type->name, (long long)self->integers[R_INPUT], (long long)tensor_size(x, -1));
+}
+
+static bool
 input_fits(struct task *me, const struct module *self, const struct tensor *x)
 {
     const struct tensor *weight = module_parameter(self, "weight_ih_l0");
@@ -341,9 +383,7 @@ input_fits(struct task *me, const struct module *self, const struct tensor *x)
     if (weight != NULL && weight->dtype != x->dtype)
         return failed(me, E_VALUE, "%s: the input is %s and the weights are %s: convert one of them", self->type->name,
                       dtype_name(x->dtype), dtype_name(weight->dtype));
-    return tensor_size(x, -1) == self->integers[R_INPUT] ||
-           failed(me, E_RUNTIME, "%s: the input's last dimension must be %lld, got %lld", self->type->name,
-                  (long long)self->integers[R_INPUT], (long long)tensor_size(x, -1));
+    return input_is_wide(me, self, x);
 }
 
 static struct tensor *
@@ -376,7 +416,7 @@ dense_forward(struct task *me, struct module *self, struct tensor *x, struct val
     int64_t        length = tensor_size(timed, 0), rows = tensor_size(timed, 1);
     if (length < 1)
         return failed_null(me, E_RUNTIME, "Expected sequence length to be larger than 0 in RNN");
-    struct cell_state first = take_state(me, self, state, x, rows);
+    struct cell_state first = take_state(me, self, state, x, rows, x->dims);
     if (first.h == NULL)
         return NULL;
     struct whole   whole = is_one_op(self, x) ? run_layers_whole(me, self, in_one_piece(me, timed), first)
@@ -417,10 +457,12 @@ packed_forward(struct task *me, struct module *self, struct value *packed, struc
             return failed_null(me, E_RUNTIME, "batch sizes of a packed sequence must not grow and not be 0");
         total += rows[t];
     }
-    if (total != data->size[0] || data->size[1] != self->integers[R_INPUT])
-        return failed_null(me, E_RUNTIME, "%s: the packed data does not fit its batch sizes or this layer",
-                           self->type->name);
-    struct cell_state first = take_state(me, self, state, data, rows[0]);
+    if (total != data->size[0])
+        return failed_null(me, E_RUNTIME, "%s: expected packed data of %lld rows, as its batch sizes say, got %s",
+                           self->type->name, (long long)total, shape_text(data).text);
+    if (!input_is_wide(me, self, data))
+        return NULL;
+    struct cell_state first = take_state(me, self, state, data, rows[0], 0);
     if (first.h == NULL)
         return NULL;
     first.h = reordered(me, first.h, packed->items[2]);
@@ -514,7 +556,8 @@ recurrent_fits(struct task *me, const struct module *module)
     if (n[R_LAYERS] > R_MOST_LAYERS)
         return failed(me, E_VALUE, "%s: at most %d layers", name, R_MOST_LAYERS);
     if (n[R_PROJECTED] < 0 || n[R_PROJECTED] >= n[R_HIDDEN])
-        return failed(me, E_VALUE, "proj_size has to be smaller than hidden_size");
+        return failed(me, E_VALUE, "proj_size has to be smaller than hidden_size, got %lld and %lld",
+                      (long long)n[R_PROJECTED], (long long)n[R_HIDDEN]);
     double p = module->numbers[0];
     return (p >= 0 && p <= 1) || failed(me, E_VALUE, "dropout should be a number in range [0, 1], got %g", p);
 }

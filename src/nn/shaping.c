@@ -19,7 +19,8 @@ pad_layer(struct task *me, struct module *self, struct tensor *x, enum pad_mode 
         return failed_null(me, E_RUNTIME, "%s: padding is one number or %d, got %lld", self->type->name, 2 * dims,
                            (long long)self->integers[0]);
     if (x->dims < dims)
-        return failed_null(me, E_RUNTIME, "%s: the input has %d dimensions", self->type->name, x->dims);
+        return failed_null(me, E_RUNTIME, "%s: expected an input of %d dimensions or more, got %d", self->type->name,
+                           dims, x->dims);
     for (int d = 0; d < dims && x != NULL; d++) {
         bool           one = self->integers[0] == 1;
         struct padding padding = { given[one ? 0 : 2 * d], given[one ? 0 : 2 * d + 1], mode, self->numbers[0] };
@@ -143,7 +144,8 @@ apply_pixel_shuffle(struct task *me, struct module *self, struct tensor *const *
     struct tensor *x = in[0];
     if (x->dims < 3 || r < 1 || x->size[x->dims - 3] % r != 0 || x->size[x->dims - 3] / r % r != 0)
         return failed_null(me, E_RUNTIME, "pixel_shuffle expects its input's 'channel' dimension to be divisible by "
-                                          "the square of upscale_factor");
+                           "the square of upscale_factor (%lld), but got input of size %s", (long long)r,
+                           shape_text(x).text);
     int64_t c = x->size[x->dims - 3] / r / r, h = x->size[x->dims - 2], w = x->size[x->dims - 1];
     return shuffled(me, x, (const int64_t[]){ c, r, r, h, w }, (const int64_t[]){ 0, 1, 4, 2, 5, 3 },
                     (const int64_t[]){ c, h * r, w * r });
@@ -158,7 +160,7 @@ apply_pixel_unshuffle(struct task *me, struct module *self, struct tensor *const
     struct tensor *x = in[0];
     if (x->dims < 3 || r < 1 || r > LARGEST_FACTOR || x->size[x->dims - 2] % r != 0 || x->size[x->dims - 1] % r != 0)
         return failed_null(me, E_RUNTIME, "pixel_unshuffle expects height and width to be divisible by "
-                                          "downscale_factor");
+                           "downscale_factor (%lld), but got input of size %s", (long long)r, shape_text(x).text);
     int64_t c = x->size[x->dims - 3], h = x->size[x->dims - 2] / r, w = x->size[x->dims - 1] / r;
     return shuffled(me, x, (const int64_t[]){ c, h, r, w, r }, (const int64_t[]){ 0, 1, 3, 5, 2, 4 },
                     (const int64_t[]){ c * r * r, h, w });

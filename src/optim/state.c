@@ -64,7 +64,8 @@ static struct tensor *
 copied_for(struct task *me, const struct tensor *param, struct tensor *from)
 {
     if (!tensor_same_shape(param, from))
-        return failed_null(me, E_VALUE, "the state of a parameter has another shape than the parameter");
+        return failed_null(me, E_VALUE, "the state of a parameter has another shape than the parameter: expected "
+                           "%s, got %s", shape_text(param).text, shape_text(from).text);
     if (tensor_device(from) == tensor_device(param) && from->dtype == param->dtype)
         return tensor_copied(me, from);
     return tensor_copy_to(me, from, tensor_device(param), param->dtype);

@@ -39,29 +39,10 @@ flat_piece(struct task *me, struct flat_walk *walk, const struct tensor *like)
     return piece;
 }
 
-/* Dense and not overlapping: its dimensions, the fastest first, fill memory one after the other. */
-static bool
-has_no_gaps(const struct tensor *tensor)
-{
-    bool    done[TENSOR_DIMS] = { false };
-    int64_t step = 1;
-    for (int count = 0; count < tensor->dims; count++) {
-        int next = -1;
-        for (int d = 0; d < tensor->dims; d++)
-            if (!done[d] && (tensor->size[d] == 1 || tensor->stride[d] == step))
-                next = d;
-        if (next < 0)
-            return false;
-        done[next] = true;
-        step *= tensor->size[next];
-    }
-    return true;
-}
-
 struct tensor *
 flat_piece_strided(struct task *me, struct flat_walk *walk, const struct tensor *like)
 {
-    if (tensor_is_contiguous(like) || !has_no_gaps(like))
+    if (tensor_is_contiguous(like) || !tensor_has_no_gaps(like))
         return flat_piece(me, walk, like);
     const struct view_place place = { .dims = like->dims, .size = like->size, .stride = like->stride,
                                       .offset = walk->flat->offset + walk->used };

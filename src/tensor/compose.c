@@ -113,7 +113,8 @@ run_stack(struct task *me, enum op op, const struct op_args *args)
     bool            ok = parts != NULL;
     for (int i = 0; ok && i < args->list_count; i++) {
         if (args->list[i] != NULL && !tensor_same_shape(args->list[i], args->list[0]))
-            ok = failed(me, E_SHAPE, "stack expects tensors of one shape, but number %d differs from number 0", i);
+            ok = failed(me, E_SHAPE, "stack expects each tensor to be equal size, but got %s at entry 0 and %s at "
+                        "entry %d", shape_text(args->list[0]).text, shape_text(args->list[i]).text, i);
         parts[i] = ok ? op_run(me, OP_unsqueeze, &(struct op_args){ .in = { args->list[i] }, .dim = args->dim }) : NULL;
         ok = parts[i] != NULL;
     }

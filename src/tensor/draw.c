@@ -138,12 +138,13 @@ tensor_multinomial(struct task *me, struct tensor *weights, int64_t count, bool 
     if (w == NULL || generator == NULL)
         return NULL;
     if (weights->dims < 1 || weights->dims > 2)
-        return failed_null(me, E_RUNTIME, "prob_dist must be 1 or 2 dim");
+        return failed_null(me, E_RUNTIME, "prob_dist must be 1 or 2 dim, got %d", weights->dims);
     int64_t wide = tensor_size(weights, -1), rows = weights->dims == 2 ? weights->size[0] : 1;
     if (count < 1 || count > INT32_MAX || wide < 1)
         return failed_null(me, E_RUNTIME, "cannot sample n_sample <= 0 samples");
     if (!replacement && count > wide)
-        return failed_null(me, E_RUNTIME, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+        return failed_null(me, E_RUNTIME, "cannot sample n_sample > prob_dist.size(-1) samples without replacement: "
+                           "got %lld of %lld", (long long)count, (long long)wide);
     if (!task_work(me, draws_cost(rows, wide, count, replacement)))
         return NULL;
     int64_t *out = scratch_new(me, (size_t)rows * (size_t)count + 1, sizeof *out);

@@ -54,7 +54,8 @@ layer_fits(struct task *me, struct tensor *const *in)
         return false;
     const struct tensor *x = in[LSTM_INPUT];
     if (x->dims != 3 || x->size[0] < 1 || in[LSTM_HH]->dims != 2)
-        return failed(me, E_SHAPE, "lstm_layer: expected an input of 3 dimensions and a matrix for the state");
+        return failed(me, E_SHAPE, "lstm_layer: expected an input of 3 dimensions and a matrix for the state, got "
+                      "%s and %s", shape_text(x).text, shape_text(in[LSTM_HH]).text);
     int64_t rows = x->size[1], wide = in[LSTM_HH]->size[1];
     for (int i = LSTM_IH_BIAS; i <= LSTM_HH_BIAS; i++)
         if (in[i] != NULL && !want_sizes(me, op, in[i], 1, (const int64_t[]){ 4 * wide }))
@@ -74,7 +75,8 @@ gradients_fit(struct task *me, struct tensor *const *in)
         return false;
     const struct tensor *gates = in[LSTM_GATES];
     if (gates->dims != 3 || in[LSTM_BACK_HH]->dims != 2)
-        return failed(me, E_SHAPE, "lstm_layer_backward: expected gates of 3 dimensions and a matrix for the state");
+        return failed(me, E_SHAPE, "lstm_layer_backward: expected gates of 3 dimensions and a matrix for the state, "
+                      "got %s and %s", shape_text(gates).text, shape_text(in[LSTM_BACK_HH]).text);
     int64_t steps = gates->size[0], rows = gates->size[1], wide = in[LSTM_BACK_HH]->size[1];
     if (in[LSTM_GRAD] != NULL && !want_sizes(me, op, in[LSTM_GRAD], 3, (const int64_t[]){ steps, rows, wide }))
         return false;

@@ -9,8 +9,8 @@ want_dims(struct task *me, const struct plan *plan, const struct tensor *tensor,
 {
     if (tensor->dims == dims)
         return true;
-    return failed(me, E_SHAPE, "%s: expected a tensor of %d dimensions, got one of %d", op_info(plan->op)->name, dims,
-                  tensor->dims);
+    return failed(me, E_SHAPE, "%s: expected a tensor of %d dimensions, got one of %d: %s", op_info(plan->op)->name,
+                  dims, tensor->dims, shape_text(tensor).text);
 }
 
 /* The loop runs over the broadcast shape of all inputs, which is the result's too. */

@@ -37,7 +37,8 @@ want_class_weights(struct task *me, struct plan *plan, const struct op_args *arg
         return true;
     plan->workspace += tensor_pack_bytes(weight, plan->compute);
     return (weight->dims == 1 && weight->size[0] == classes) ||
-           shape_mismatch(me, plan->op, input, weight, "one weight for each class");
+           failed(me, E_SHAPE, "%s: expected a weight for each of %lld classes, got weight tensor of shape: %s",
+                  op_info(plan->op)->name, (long long)classes, shape_text(weight).text);
 }
 
 bool

@@ -26,10 +26,10 @@ want_dims_within(struct task *me, const struct plan *plan, const struct tensor *
     if (tensor->dims >= low && tensor->dims <= high)
         return true;
     if (low == high)
-        return failed(me, E_SHAPE, "%s: expected a tensor of %d dimensions, got one of %d", op_info(plan->op)->name,
-                      low, tensor->dims);
-    return failed(me, E_SHAPE, "%s: expected a tensor of %d to %d dimensions, got one of %d", op_info(plan->op)->name,
-                  low, high, tensor->dims);
+        return failed(me, E_SHAPE, "%s: expected a tensor of %d dimensions, got one of %d: %s",
+                      op_info(plan->op)->name, low, tensor->dims, shape_text(tensor).text);
+    return failed(me, E_SHAPE, "%s: expected a tensor of %d to %d dimensions, got one of %d: %s",
+                  op_info(plan->op)->name, low, high, tensor->dims, shape_text(tensor).text);
 }
 
 static void
@@ -98,12 +98,16 @@ plan_conv2d(struct task *me, struct plan *plan, const struct op_args *args)
     if (!want_dims_within(me, plan, x, 4, 4) || !want_dims_within(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
         !want_alike(me, plan, args, args->start == 1 ? 2 : 3))
         return false;
-    if (x->size[1] % s[6] != 0 || x->size[1] / s[6] != w->size[1] || w->size[0] % s[6] != 0)
-        return failed(me, E_SHAPE, "conv2d: the weight takes %lld channels in %lld groups and gives %lld, the input "
-                      "has %lld", (long long)w->size[1], (long long)s[6], (long long)w->size[0],
-                      (long long)x->size[1]);
+    if (x->size[1] % s[6] != 0 || x->size[1] / s[6] != w->size[1])
+        return failed(me, E_SHAPE, "Given groups=%lld, weight of size %s, expected input%s to have %.0f channels, but "
+                      "got %lld channels instead", (long long)s[6], shape_text(w).text, shape_text(x).text,
+                      (double)w->size[1] * (double)s[6], (long long)x->size[1]);
+    if (w->size[0] % s[6] != 0)
+        return failed(me, E_SHAPE, "Given groups=%lld, expected weight to be divisible by it at dimension 0, but got "
+                      "weight of size %s instead", (long long)s[6], shape_text(w).text);
     if (args->start != 1 && (bias->dims != 1 || bias->size[0] != w->size[0]))
-        return shape_mismatch(me, plan->op, bias, w, "the bias has one element for each output channel");
+        return failed(me, E_SHAPE, "Given weight of size %s, expected bias to be 1-dimensional with %lld elements, but "
+                      "got bias of size %s instead", shape_text(w).text, (long long)w->size[0], shape_text(bias).text);
     int64_t oh = places(x->size[2], w->size[2], s[0], s[2], s[4]), ow = places(x->size[3], w->size[3], s[1], s[3],
             s[5]);
     if (oh < 1 || ow < 1)
@@ -352,7 +356,8 @@ plan_layer_norm(struct task *me, struct plan *plan, const struct op_args *args)
     const struct tensor *x = args->in[back ? 1 : 0];
     plan->dim = args->dim;
     if (args->dim < 1 || args->dim > x->dims)
-        return failed(me, E_RUNTIME, "layer_norm: the shape to normalise must have 1 to %d dimensions", x->dims);
+        return failed(me, E_RUNTIME, "layer_norm: expected a normalized_shape of 1 to %d dimensions, got %lld", x->dims,
+                      (long long)args->dim);
     if (!want_alike(me, plan, args, 3) || (back && !alike(me, plan, args->in[0], x)))
         return false;
     if ((args->start & 1) && !want_tail(me, plan, x, args->in[back ? 2 : 1], args->dim))
@@ -374,7 +379,8 @@ plan_layer_norm_sums(struct task *me, struct plan *plan, const struct op_args *a
     int64_t              sizes[TENSOR_DIMS + 1] = { 2 };
     plan->dim = args->dim;
     if (args->dim < 1 || args->dim > x->dims || args->dim >= TENSOR_DIMS)
-        return failed(me, E_RUNTIME, "layer_norm: the shape to normalise must have 1 to %d dimensions", x->dims);
+        return failed(me, E_RUNTIME, "layer_norm: expected a normalized_shape of 1 to %d dimensions, got %lld", x->dims,
+                      (long long)args->dim);
     if (!want_alike(me, plan, args, 2) || !alike(me, plan, args->in[0], x))
         return false;
     memcpy(sizes + 1, x->size + x->dims - args->dim, (size_t)args->dim * sizeof *sizes);
@@ -420,8 +426,8 @@ want_matrix(struct task *me, const struct plan *plan, const struct tensor *tenso
 {
     if (tensor->dims == 2 && tensor->size[0] == rows && tensor->size[1] == columns)
         return true;
-    return failed(me, E_SHAPE, "%s: expected a tensor of shape [%lld, %lld]", op_info(plan->op)->name, (long long)rows,
-                  (long long)columns);
+    return failed(me, E_SHAPE, "%s: expected a tensor of shape [%lld, %lld], got %s", op_info(plan->op)->name,
+                  (long long)rows, (long long)columns, shape_text(tensor).text);
 }
 
 bool

@@ -1,5 +1,6 @@
 /* Shapes: wrapping of negative dimensions, broadcasting, promotion of types, and how they are told.
  * In PyTorch: ATen/ExpandUtils.cpp, ATen/native/TypeProperties.cpp. */
+#include <stdio.h>
 #include <string.h>
 #include "base/str.h"
 #include "tensor/internal.h"
@@ -11,6 +12,18 @@ shape_print(int dims, const int64_t *sizes, struct str *out)
     for (int i = 0; i < dims; i++)
         str_addf(out, "%s%lld", i > 0 ? ", " : "", (long long)sizes[i]);
     str_add(out, "]");
+}
+
+struct shape_text
+shape_text(const struct tensor *tensor)
+{
+    struct shape_text out = { "[" };
+    size_t            at  = 1;
+    for (int i = 0; i < tensor->dims; i++)
+        at += (size_t)snprintf(out.text + at, sizeof out.text - at, "%s%lld", i > 0 ? ", " : "",
+                               (long long)tensor->size[i]);
+    snprintf(out.text + at, sizeof out.text - at, "]");
+    return out;
 }
 
 bool

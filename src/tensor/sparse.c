@@ -12,7 +12,8 @@ tensor_sparse(struct task *me, int64_t rows, struct tensor *indices, struct tens
         return NULL;
     if (indices->dims != 1 || indices->dtype != DTYPE_I64 || values->dims < 1 || values->size[0] != indices->size[0] ||
         tensor_device(indices) != tensor_device(values))
-        return failed_null(me, E_SHAPE, "a sparse tensor has one row of values for each index, on one device");
+        return failed_null(me, E_SHAPE, "a sparse tensor has one row of values for each index, on one device: got "
+                           "indices %s and values %s", shape_text(indices).text, shape_text(values).text);
     if (tensor_is_sparse(indices) || tensor_is_sparse(values))
         return failed_null(me, E_RUNTIME, "the parts of a sparse tensor are dense");
     int64_t sizes[TENSOR_DIMS], count = 0;

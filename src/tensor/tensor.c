@@ -399,6 +399,33 @@ tensor_is_contiguous(const struct tensor *tensor)
 }
 
 bool
+tensor_has_no_gaps(const struct tensor *tensor)
+{
+    bool    done[TENSOR_DIMS] = { false };
+    int64_t step = 1;
+    for (int count = 0; count < tensor->dims; count++) {
+        int next = -1;
+        for (int d = 0; d < tensor->dims; d++)
+            if (!done[d] && (tensor->size[d] == 1 || tensor->stride[d] == step))
+                next = d;
+        if (next < 0)
+            return false;
+        done[next] = true;
+        step *= tensor->size[next];
+    }
+    return true;
+}
+
+bool
+tensor_same_strides(const struct tensor *a, const struct tensor *b)
+{
+    for (int d = 0; d < a->dims; d++)
+        if (a->size[d] > 1 && a->stride[d] != b->stride[d])
+            return false;
+    return true;
+}
+
+bool
 tensor_same_shape(const struct tensor *a, const struct tensor *b)
 {
     if (a == NULL || b == NULL || a->dims != b->dims)

@@ -103,13 +103,19 @@ int64_t tensor_count(const struct tensor *tensor);               /* elements */
 int64_t tensor_bytes(const struct tensor *tensor);
 static inline int tensor_device(const struct tensor *tensor) { return tensor != NULL ? tensor->storage->device : 0; }
 bool    tensor_is_contiguous(const struct tensor *tensor);
+/* Its dimensions, the fastest first, fill memory one after the other: no gaps, no element twice. */
+bool    tensor_has_no_gaps(const struct tensor *tensor);
 bool    tensor_same_shape(const struct tensor *a, const struct tensor *b);
+bool    tensor_same_strides(const struct tensor *a, const struct tensor *b);   /* of one shape */
 uint32_t tensor_version(const struct tensor *tensor);
 void    tensor_bump(struct tensor *tensor);                      /* an in-place op happened */
 /* Its elements were written by no op (a message, the debugger): who watches the storage is told. false: failed. */
 bool    tensor_changed(struct task *me, const struct tensor *tensor, const char *what);
 void    tensor_preserve_version(struct tensor *tensor, uint32_t before);  /* what happened since counts for nothing */
 void    shape_print(int dims, const int64_t *sizes, struct str *out);        /* "[2, 3]" */
+/* The same for a message: what was expected, of which argument, and that it got shape_text(tensor).text. */
+struct shape_text { char text[24 * TENSOR_DIMS]; };
+struct shape_text shape_text(const struct tensor *tensor);
 
 /* What an event is about, told before it on its lane, so that who stands there knows (`stepped` alone; NULL, sparse and
  * hidden ones: nothing). `role`: "input"; of several "input 1" and so on, eight at most. */

@@ -203,7 +203,8 @@ view_permute(struct task *me, enum op op, const struct op_args *args)
         strides[i] = tensor->stride[dim];
     }
     if (args->dims != tensor->dims || seen != (1u << tensor->dims) - 1)
-        return failed_null(me, E_RUNTIME, "permute: each of the %d dimensions must be given once", tensor->dims);
+        return failed_null(me, E_RUNTIME, "permute: each of the %d dimensions must be given once, got %d", tensor->dims,
+                           args->dims);
     return tensor_view(me, tensor, &(struct view_place){ tensor->dims, sizes, strides, tensor->offset });
 }
 
@@ -218,7 +219,8 @@ view_diagonal(struct task *me, enum op op, const struct op_args *args)
         !shape_wrap(me, op_info(op)->name, tensor->dims, args->start, &b))
         return NULL;
     if (a == b || tensor->dims < 2)
-        return failed_null(me, E_RUNTIME, "diagonal: two different dimensions are expected");
+        return failed_null(me, E_RUNTIME, "diagonal: two different dimensions are expected, got %d and %d of %d", a, b,
+                           tensor->dims);
     for (int i = 0; i < tensor->dims; i++) {
         if (i == a || i == b)
             continue;

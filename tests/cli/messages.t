@@ -113,7 +113,7 @@ t:gather(1, rs.tensor{{5}})                 => RuntimeError: index 5 is out of r
 t:masked_fill(v, 1)                         => RuntimeError: bool | float32
 t:chunk(0)                                  => RuntimeError: greater than 0, got: 0
 t:chunk(2, {dmi = 1})                       => TypeError: did you mean 'dim'?
-t:split({1, 5})                             => RuntimeError: must sum to 2
+t:split({1, 5})                             => RuntimeError: sum exactly to 2 | got split_sizes=[1, 5]
 t:view(4)                                   => RuntimeError: shape '[4]' is invalid
 t:t():view(6)                               => RuntimeError: reshape
 t:expand(2, 4)                              => RuntimeError: [2, 3] and [2, 4]
@@ -152,7 +152,7 @@ nn.Linear(2, 2)()                           => TypeError: missing | 'input'
 nn.Embedding(4, 2)(t)                       => RuntimeError: int64 | float32
 nn.Embedding(4, 2)(rs.tensor{9})            => IndexError: index 9 | 4 rows
 nn.Conv2d(3, 4, 3, {groups = 2})            => ValueError: divisible by groups
-nn.Conv2d(2, 3, 3)(rs.zeros(1, 3, 8, 8))    => RuntimeError: 2 channels | the input has 3
+nn.Conv2d(2, 3, 3)(rs.zeros(1, 3, 8, 8))    => RuntimeError: 2 channels | got 3 channels
 nn.Dropout(2)                               => ValueError: between 0 and 1, but got 2
 nn.MSELoss{reduction = "avg"}               => ValueError: avg | "mean", "sum" or "none"
 nn.CrossEntropyLoss()(t, rs.tensor{0, 5})   => IndexError: 5 is out of range
