@@ -566,7 +566,7 @@ math_erf(double x)
     double y = fabs(x);
     int    k;
     if (!(y > 0 && y <= 6))
-        return y > 6 ? copysign(1, x) : x;
+        return y > 6 ? copysign(1.0, x) : x;
     struct double_double square = dd_product(y, y), sum;
     if (y < 1) {
         struct double_double more = dd_times(inner_erf(square), dd(x, 0));

@@ -404,7 +404,7 @@ fits(const struct match *m, const struct pattern_item *item, const char *at)
 static const char *
 run_end(const struct match *m, const struct pattern_item *item, const char *at)
 {
-    const struct pattern_set *set = &m->pattern->sets[item->set];
+    const struct pattern_set *sets = m->pattern->sets; /* `set` means something in SINGLE_SET alone */
     const char               *end = m->end;
     switch ((enum single_kind)item->single) {
     case SINGLE_CHARACTER:
@@ -421,7 +421,7 @@ run_end(const struct match *m, const struct pattern_item *item, const char *at)
             at++;
         return at;
     case SINGLE_SET:
-        while (at < end && set_has(set, (uint8_t)*at))
+        while (at < end && set_has(&sets[item->set], (uint8_t)*at))
             at++;
     }
     return at;
