@@ -110,7 +110,8 @@ static void
 start(struct model *model, struct view *view, const struct command_line *line)
 {
     struct str told = { 0 };
-    view->move = (struct move){ .trace = model->trace, .rules = &view->rules, .at = view->cursor };
+    view->move = (struct move){ .trace = model->trace, .rules = &view->rules, .story = model_story(model),
+                                .ended = true, .at = view->cursor };
     view->moving = move_begin(&view->move, line, &told);
     if (view->moving)
         browse_on(model, view);

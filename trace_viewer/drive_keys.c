@@ -147,7 +147,7 @@ counts(struct driver *driver, const char *key)
     return true;
 }
 
-/* n and N are matches while one searches; only these letters, so that F10 is always the next stage. */
+/* n and N are matches while one searches; only these letters, so that F10 is always the next stop. */
 static int
 in_search(const struct view *view, const char *key, int command)
 {

@@ -21,8 +21,8 @@
 static bool
 held_by_question(struct driver *driver, int command)
 {
-    bool forwards = command == CMD_step || command == CMD_next || command == CMD_finish || command == CMD_continue ||
-                    command == CMD_until;
+    bool forwards = command == CMD_step || command == CMD_stage || command == CMD_next || command == CMD_finish ||
+                    command == CMD_continue || command == CMD_until;
     return forwards && !answering_lets_pass(driver->view, driver->model);
 }
 

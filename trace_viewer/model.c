@@ -7,6 +7,7 @@
 #include "analysis/quantities.h"
 #include "analysis/state.h"
 #include "analysis/stats.h"
+#include "analysis/story.h"
 #include "analysis/tensors.h"
 #include "strip.h"
 #include "trace/reader.h"
@@ -104,8 +105,20 @@ model_refresh(struct model *model)
     bool   more = trace_refresh(model->trace), moved = trace_order_version(model->trace) != model->version;
     if (!more && !moved)
         return false;
+    if (moved) {
+        story_free(model->story); /* its events have other numbers */
+        model->story = NULL;
+    }
     model->version = trace_order_version(model->trace);
     return index_refresh(model->index) && take_index(model) && (moved || model->seen > before);
+}
+
+struct story *
+model_story(struct model *model)
+{
+    if (model->story == NULL)
+        model->story = story_new(model->trace);
+    return model->story;
 }
 
 void
@@ -119,6 +132,7 @@ model_close(struct model *model)
     tensors_free(model->tensors);
     quantities_free(model->quantities);
     stats_free(model->stats);
+    story_free(model->story);
     if (model->state != NULL)
         state_free(model->state);
     if (model->past != NULL)

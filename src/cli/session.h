@@ -73,6 +73,7 @@ struct session {
     struct debugger_edit *edits;
     size_t                edit_count, edit_room;
     struct move_rules     rules;
+    struct story         *story;
     bool                  quit;
 };
 

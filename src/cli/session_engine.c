@@ -21,6 +21,7 @@
 #include <sys/sendfile.h>
 #endif
 #include "analysis/state.h"
+#include "analysis/story.h"
 #include "base/now.h"
 #include "base/visible.h"
 #include "cli/message.h"
@@ -32,9 +33,11 @@ void
 session_hide(struct session *session)
 {
     state_free(session->state);
+    story_free(session->story);
     if (session->trace != NULL)
         trace_release(session->trace);
     session->state = NULL;
+    session->story = NULL;
     session->trace = NULL;
 }
 
@@ -240,7 +243,8 @@ session_show(struct session *session, char *why, size_t why_size)
         return false;
     breaks_use(&session->rules.breaks, session->trace);
     session->state = state_new(session->trace);
-    if (session->state == NULL || trace_starved(session->trace))
+    session->story = story_new(session->trace);
+    if (session->state == NULL || session->story == NULL || trace_starved(session->trace))
         snprintf(why, why_size, "out of memory");
     else if (trace_count(session->trace) == 0 && trace_events_lost(session->trace) > 0)
         snprintf(why, why_size, "its record had no room for the first event: out of memory, or the disk is full");

@@ -20,19 +20,6 @@
 #include "cli/session.h"
 #include "cli/viewer.h"
 
-static int
-run_engine(void *context, int fd, const char *trace, const struct debugger_edit *edits, size_t edit_count)
-{
-    struct run_options options = *(const struct run_options *)context;
-    options.trace              = trace;
-    struct debugger *debugger  = debugger_new(fd, edits, edit_count);
-    if (debugger == NULL)
-        return message(STATUS_FAILED, "out of memory");
-    int status = run_lesson(&options, debugger);
-    debugger_free(debugger);
-    return status;
-}
-
 /* One command after the other, separated by ";". The first that fails ends the batch. */
 static int
 run_batch(struct session *session, const char *commands)
@@ -89,7 +76,7 @@ static int
 step_batch(struct run_options *options)
 {
     struct session        session;
-    struct session_engine engine = { run_engine, options, options->trace, -1 };
+    struct session_engine engine = { run_in_session, options, options->trace, -1 };
     char                  why[500];
     signal(SIGPIPE, SIG_IGN);
     if (!session_open(&session, &engine, why, sizeof why)) {
@@ -127,7 +114,7 @@ be_the_session(struct run_options *options, const struct session_start *start)
 {
     int                   ready = start->ready;
     struct session        session;
-    struct session_engine engine = { run_engine, options, options->trace, ready };
+    struct session_engine engine = { run_in_session, options, options->trace, ready };
     char                  why[500];
     for (size_t i = 0; i < countof(left_to_the_viewer); i++)
         signal(left_to_the_viewer[i], SIG_IGN);

@@ -653,7 +653,7 @@ static const struct lua_entry lesson_entries[] = {
       "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=, "
       "topology=, hops=, check_ranks=, show=}",
       "Declares the lesson, at its top. Costs are in microseconds, by op or module. show = \"stores\": the debugger's "
-      "next stops at each rendezvous and store." },
+      "stage stops at each rendezvous and store." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },
     { "ask", l_ask, "rs.ask{question, choices=, answer=, why=, wrong=, hides=}",

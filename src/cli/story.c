@@ -1,0 +1,98 @@
+/* ringside story: what `n` tells of a lesson or a trace, a line each stop; with --count how many, and what is left out. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include "analysis/story.h"
+#include "base/str.h"
+#include "base/visible.h"
+#include "cli/commands.h"
+#include "cli/course.h"
+#include "cli/message.h"
+#include "cli/options.h"
+#include "cli/run.h"
+#include "cli/session.h"
+#include "trace/reader.h"
+
+static void
+print_stops(struct trace *trace, struct story *story)
+{
+    struct str line = { 0 };
+    for (size_t i = 0; i < story_count(story); i++) {
+        const struct story_stop *stop = story_at(story, i);
+        str_clear(&line);
+        story_again(story, stop, &line);
+        if (line.len > 0)
+            str_add(&line, "\n");
+        str_addf(&line, "%zu  %zu  ", i, stop->at);
+        story_tell(story, stop, &line);
+        str_add(&line, "\n");
+        visible_write(stdout, str_text(&line), line.len, VISIBLE_LINES);
+    }
+    str_free(&line);
+    (void)trace;
+}
+
+static void
+print_figures(struct story *story)
+{
+    struct story_figures f;
+    story_figures(story, &f);
+    printf("%zu stops, %zu of them questions; %zu in a row differ by numbers alone at most\n"
+           "%zu acts and scenes without a stop, %zu details that lie in none\n",
+           f.stops, f.questions, f.alike, f.untold, f.loose);
+}
+
+static int
+tell(struct trace *trace, bool count)
+{
+    struct story *story = story_new(trace);
+    bool          whole = story != NULL && story_read(story, trace_count(trace)) && story_close(story);
+    if (whole && count)
+        print_figures(story);
+    else if (whole)
+        print_stops(trace, story);
+    story_free(story);
+    return whole ? STATUS_DONE : message(STATUS_USAGE, "story: no memory");
+}
+
+/* The lesson is run to its end, as a batch of `step` runs it. */
+static int
+tell_lesson(struct run_options *options)
+{
+    struct session        session;
+    struct session_engine engine = { run_in_session, options, options->trace, -1 };
+    struct str            out = { 0 };
+    char                  why[500];
+    if (!session_open(&session, &engine, why, sizeof why))
+        return session.status != 0 ? session.status : message(STATUS_USAGE, "%s", why);
+    session_command(&session, "continue", &out);
+    int status = session.trace != NULL ? tell(session.trace, options->count) : STATUS_FAILED;
+    str_free(&out);
+    session_close(&session);
+    return status;
+}
+
+/* NULL: it is no trace, so it may be a lesson. */
+static struct trace *
+open_trace(const char *path)
+{
+    char why[500];
+    return trace_open(path, why, sizeof why);
+}
+
+int
+cli_story(int argc, char **argv)
+{
+    struct run_options options;
+    int                status = options_parse(argc, argv, OPTION_STORY, &options);
+    if (status >= 0)
+        return status;
+    struct trace *trace = open_trace(options.lesson);
+    if (trace != NULL) {
+        status = tell(trace, options.count);
+        trace_release(trace);
+        return status;
+    }
+    status = lesson_choose(argv[0], &options);
+    return status >= 0 ? status : tell_lesson(&options);
+}
