@@ -568,14 +568,17 @@ story_index(const struct story *story, size_t seq)
 void
 story_again(const struct story *story, const struct story_stop *stop, struct str *out)
 {
-    (void)story;
     if (stop->again_to == 0)
         return;
-    if (stop->again_from == stop->again_to)
-        str_addf(out, "Iteration %" PRIu32 " ran as iteration %" PRIu32 ".", stop->again_to, stop->again_as);
+    bool     within = story->rounds[stop->round].iteration == stop->again_to; /* the last one is not over */
+    uint32_t to = stop->again_to - within;
+    if (within && to < stop->again_from)
+        str_addf(out, "Iteration %" PRIu32 " runs as iteration %" PRIu32 " up to here.", stop->again_to, stop->again_as);
+    else if (stop->again_from == to)
+        str_addf(out, "Iteration %" PRIu32 " ran as iteration %" PRIu32 ".", to, stop->again_as);
     else
-        str_addf(out, "Iterations %" PRIu32 " to %" PRIu32 " ran as iteration %" PRIu32 ".", stop->again_from,
-                 stop->again_to, stop->again_as);
+        str_addf(out, "Iterations %" PRIu32 " to %" PRIu32 " ran as iteration %" PRIu32 ".", stop->again_from, to,
+                 stop->again_as);
 }
 
 /* What the lesson says of a kind itself. */

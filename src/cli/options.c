@@ -285,8 +285,9 @@ static bool
 policy_is_known(enum option_scope scope, const char *policy)
 {
     static const struct { const char *name; int scope; } policies[] = {
-        { "order", HERE | OPTION_STORY },       { "random", HERE | OPTION_STORY | OPTION_EXPLORE },
-        { "round-robin", HERE | OPTION_STORY }, { "pct", OPTION_EXPLORE },
+        { "order", OPTION_RUN | OPTION_STEP | OPTION_STORY },
+        { "random", OPTION_RUN | OPTION_STEP | OPTION_STORY | OPTION_EXPLORE },
+        { "round-robin", OPTION_RUN | OPTION_STEP | OPTION_STORY }, { "pct", OPTION_EXPLORE },
     };
     for (size_t i = 0; i < countof(policies); i++)
         if (strcmp(policy, policies[i].name) == 0 && (policies[i].scope & (int)scope) != 0)
