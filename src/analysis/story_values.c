@@ -68,7 +68,7 @@ static bool
 add_device(int64_t device, struct str *out)
 {
     if (device < 0)
-        str_add(out, "the CPU");
+        str_add(out, out->len == 0 ? "The CPU" : "the CPU");
     else
         str_addf(out, "d%" PRId64, device);
     return true;
