@@ -25,7 +25,7 @@ END_LESSON
 # The run's trace as { hash, events without the engine's lines, dial: "KEY VALUE, KEY VALUE" in the file's order }.
 sub run_of {
     my ($options) = @_;
-    my $trace  = folder() . "/dial$count.trace";
+    my $trace  = folder() . '/dial.trace';
     my $run    = ringside('run', '--hash', '--trace', $trace, training($options));
     is($run->{status}, 0, "it runs:$options") or diag($run->{err});
     my ($said) = $run->{out} =~ /trace hash ([0-9a-f]{6})/;
@@ -65,6 +65,11 @@ dialled('both',              'tell = { op = "An op." }, story = { op = false, "k
 dialled('as many as there are', 'story = {}, tell = {}', '');
 my $long = "\xc3\xbc" x 200;
 dialled('200 characters',    "tell = { op = '$long' }", "tell:op $long");
+
+# A record of type 3 is a text, and the title's is written for lesson.begin, the first event.
+my $early = slurp(folder() . '/dial.trace');
+$early =~ /\x03\0\0\0.{12}Two ranks\0/s or BAIL_OUT('no text of the title');
+cmp_ok(index($early, 'tell:op'), '<', $-[0], "it lies before the lesson's first event");
 
 # In the order in which the engine lists them.
 sub kinds_below {
