@@ -11,7 +11,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 4,
   minutes = 15,
-  needs = "02",
+  needs = "02", story = { "dp.scatter.chunk" },
 }
 
 local text = {

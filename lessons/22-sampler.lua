@@ -10,7 +10,7 @@ rs.lesson {
   devices = 0,
   seed = 22,
   minutes = 20,
-  needs = "12",
+  needs = "12", story = { "data.index" },
 }
 
 local text = {

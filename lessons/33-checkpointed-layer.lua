@@ -10,7 +10,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 33,
   minutes = 30,
-  needs = "03, 15",
+  needs = "03, 15", story = { "autograd.checkpoint" },
 }
 
 local text = {

@@ -62,7 +62,8 @@ struct lesson_head {
     bool        other_hardware;      /* --hardware named another one than the lesson: its times do not hold */
     const char *prefix;              /* before the checks' names; NULL: the lesson's name and "/" */
 };
-bool lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head); /* false: failed (twice) */
+bool lesson_begun(const struct lesson *lesson);
+void lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head); /* once */
 const struct lesson_head *lesson_head(const struct lesson *lesson);
 
 /* rank -1: the lesson itself; else the rank of a spawn: a prefix for narration, and checks wait for lesson_join. */

@@ -351,12 +351,16 @@ lesson_forgive(struct task *me, struct lesson *lesson)
 
 /* ---- the lesson's own events ---- */
 
-/* rs.lesson: its title, devices and seed. Once, before anything else. */
 bool
+lesson_begun(const struct lesson *lesson)
+{
+    return lesson->begun;
+}
+
+/* rs.lesson: its title, devices and seed. Once, before anything else. */
+void
 lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head)
 {
-    if (lesson->begun)
-        return failed(me, E_RUNTIME, "rs.lesson is called once, at the top of the lesson");
     lesson->begun = true;
     snprintf(lesson->title, sizeof lesson->title, "%s", head->title);
     if (head->prefix != NULL)
@@ -367,7 +371,6 @@ lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *h
 
     int64_t title = stage_text_id(me, lesson->title);
     POINT(me, lesson_begin, title, head->devices, (int64_t)head->seed);
-    return true;
 }
 
 /* rs.say: a sentence of narration. */
