@@ -587,7 +587,7 @@ own_sentence(const struct story *story, const char *kind)
 {
     const char *key, *value;
     for (size_t i = 0; trace_option_at(story->trace, i, &key, &value); i++)
-        if (strncmp(key, "tell:", 5) == 0 && strcmp(key + 5, kind) == 0)
+        if (strncmp(key, STORY_TELL, strlen(STORY_TELL)) == 0 && strcmp(key + strlen(STORY_TELL), kind) == 0)
             return value;
     return NULL;
 }

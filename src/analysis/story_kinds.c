@@ -38,19 +38,18 @@ learn_arguments(struct story_kind *out, const struct trace_kind *kind)
     }
 }
 
-/* What a lesson says of a kind, or of its family ("c10d.store.*"): lifted to a scene, or silenced. */
+/* What a lesson says of a kind: lifted to a scene, or silenced. */
 static enum story_part
 turned(const struct story *story, const char *name, enum story_part part)
 {
     const char *key, *value;
     for (size_t i = 0; trace_option_at(story->trace, i, &key, &value); i++) {
-        size_t length = strlen(key);
-        if (strncmp(key, "story:", 6) != 0)
+        if (strncmp(key, STORY_PART, strlen(STORY_PART)) != 0 || strcmp(key + strlen(STORY_PART), name) != 0)
             continue;
-        bool family = length > 8 && strcmp(key + length - 2, ".*") == 0;
-        if (family ? strncmp(name, key + 6, length - 7) == 0 : strcmp(name, key + 6) == 0)
-            part = strcmp(value, "scene") == 0 ? (part == PART_DETAIL || part == PART_QUIET ? PART_SCENE : part)
-                                               : PART_DETAIL;
+        if (strcmp(value, "scene") != 0)
+            part = PART_DETAIL;
+        else if (part == PART_DETAIL || part == PART_QUIET)
+            part = PART_SCENE;
     }
     return part;
 }
