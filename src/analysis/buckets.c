@@ -180,7 +180,7 @@ bucket_look_near(const struct trace *trace, int64_t bucket, size_t seq, struct b
         if (event->rank == here->rank && has(trace, event, "bucket", &is) && is == bucket) {
             if (names && event->kind == ready && event->phase == PHASE_BEGIN && has(trace, event, "name", &value))
                 add_earlier(near, value);
-            else if (near->bytes < 0 && (event->kind == cut || event->kind == sent) && has(trace, event, "bytes", &value))
+            if (near->bytes < 0 && (event->kind == cut || event->kind == sent) && has(trace, event, "bytes", &value))
                 near->bytes = value;
         }
         names &= event->rank != here->rank || (event->kind != begun && event->iteration == here->iteration);

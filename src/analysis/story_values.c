@@ -196,7 +196,9 @@ add_who(const int *numbers, int count, char letter, const char *many, struct str
         bool run = end - i > 2;
         end    = run ? end : i + 1;
         words += run ? 3 : 1;
-        str_addf(out, run ? "%s%c%d to %c%d" : "%s%c%d", i > 0 ? ", " : "", letter, numbers[i], letter, numbers[end - 1]);
+        str_addf(out, "%s%c%d", i > 0 ? ", " : "", letter, numbers[i]);
+        if (run)
+            str_addf(out, " to %c%d", letter, numbers[end - 1]);
     }
     if (words > WHO_WORDS && out->text != NULL) {
         out->text[out->len = before] = '\0';
@@ -308,10 +310,16 @@ gather(void *context, int64_t value)
     gathered->count++;
 }
 
+static const char *
+type_inside(const struct telling *telling, const struct inside *inside)
+{
+    return trace_kind(telling->trace, (unsigned)inside->kind)->arg_type[inside->place];
+}
+
 static bool
 add_list(const struct telling *telling, const struct inside *inside, const struct gathered *gathered, struct str *out)
 {
-    const char *type = trace_kind(telling->trace, (unsigned)inside->kind)->arg_type[inside->place];
+    const char *type   = type_inside(telling, inside);
     size_t      before = out->len;
     for (size_t i = 0; i < gathered->count && i < LIST_MOST; i++) {
         str_add(out, out->len == before ? "" : strcmp(type, "int") == 0 ? " " : ", ");
@@ -330,13 +338,11 @@ add_inside(const struct telling *telling, const char *what, const char *name, si
     if (!find_inside(telling, name, length, counts, &inside))
         return false;
     visit_inside(telling, &inside, false, gather, &gathered);
-    if (counts)
-        str_add_unsigned(out, gathered.count);
-    else if (*what == 'l')
+    if (*what == 'l')
         return add_list(telling, &inside, &gathered, out);
-    else
-        add_typed(telling->trace, trace_kind(telling->trace, (unsigned)inside.kind)->arg_type[inside.place], gathered.sum,
-                  out);
+    if (*what == 's')
+        return add_typed(telling->trace, type_inside(telling, &inside), gathered.sum, out);
+    str_add_unsigned(out, gathered.count);
     return true;
 }
 
