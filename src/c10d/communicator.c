@@ -149,7 +149,7 @@ note_come(struct communicator *communicator, int rank)
     int missing = atomic_load(&communicator->missing), size = communicator->world->size;
     communicator->here[rank] = true;
     communicator->come += must_come(communicator, rank);
-    while (missing < size && (communicator->here[missing] || !must_come(communicator, missing)))
+    while (missing >= 0 && missing < size && (communicator->here[missing] || !must_come(communicator, missing)))
         missing++;
     atomic_store(&communicator->missing, communicator->come == communicator->expected ? -1 : missing);
 }

@@ -169,6 +169,10 @@ repeatable_format(lua_State *L)
             push_text(L, arg);
             lua_replace(L, arg);
         }
+        if (type == LUA_TNUMBER && isnan(lua_tonumber(L, arg))) { /* which sign it has differs between processors */
+            lua_pushnumber(L, fabs(lua_tonumber(L, arg)));
+            lua_replace(L, arg);
+        }
         steps += conversion_steps(L, *at, flags, arg);
     }
     if (copy != NULL) {

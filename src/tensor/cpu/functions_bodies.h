@@ -15,7 +15,9 @@ power_of(double x, double y)
         return y == 2 ? x * x : x * x * x;
     if (y == -1 || y == -2)
         return y == -1 ? 1 / x : 1 / (x * x);
-    return y == 0.5 && x >= 0 ? sqrt(x) : math_pow(x, y);
+    if (y == 0.5 || y == -0.5)
+        return y == 0.5 ? sqrt(x) : 1 / sqrt(x);
+    return math_pow(x, y);
 }
 
 /* The rest takes the divisor's sign. */
