@@ -110,18 +110,45 @@ functions_of_one_number_keep_their_bounds(void **state)
     }
 }
 
+/* Where nearly all digits cancel: the doubles next to multiples of pi/2, and the one that is nearest of all. */
+static double
+worst_near_multiples(double (*function)(double x), long double (*truth)(long double x))
+{
+    const double nearest = 0x1.6ac5b262ca1ffp+849;
+    double       worst = error_of(function(nearest), truth(nearest));
+    for (int n = 1; n < 3 * VALUES; n++) {
+        double x = (double)(n * 0xc.90fdaa22168c235p-3L);
+        worst = fmax(worst, error_of(function(x), truth(x)));
+    }
+    return worst;
+}
+
+static void
+circles_keep_their_bounds_next_to_multiples_of_a_quarter(void **state)
+{
+    want_wide_numbers();
+    assert_true(worst_near_multiples(math_sin, sinl) <= 0.51);
+    assert_true(worst_near_multiples(math_cos, cosl) <= 0.51);
+    assert_true(worst_near_multiples(math_tan, tanl) <= 0.51);
+}
+
 /* Below the normal numbers a result is rounded twice. */
 static void
-exp_of_the_least_errs_by_less_than_one(void **state)
+results_below_the_normal_numbers_err_by_less_than_one(void **state)
 {
     want_wide_numbers();
     uint64_t     seed = 2;
-    struct range range = { -745, -708, false };
+    double       worst = 0;
+    struct range powers = { -745, -708, false }, bases = { 1e-300, 0.9, false }, sizes = { 0x1p-1073, 0x1p-1022, true };
     for (int i = 0; i < VALUES; i++) {
-        double x = draw(&range, &seed);
-        assert_true(error_of(math_exp(x), expl(x)) <= 0.76);
-        assert_true(error_of(math_exp2(x * 1.442), exp2l((long double)(x * 1.442))) <= 0.76);
+        double x = draw(&powers, &seed), base = draw(&bases, &seed), y = x / log(base), least = draw(&sizes, &seed);
+        worst = fmax(worst, error_of(math_exp(x), expl(x)));
+        worst = fmax(worst, error_of(math_exp2(x * 1.442), exp2l((long double)(x * 1.442))));
+        worst = fmax(worst, error_of(math_pow(base, y), powl(base, y)));
+        worst = fmax(worst, error_of(math_erf(least), erfl(least)));
     }
+    if (!(worst <= 0.76))
+        fail_msg("below the normal numbers one errs by %.4f", worst);
 }
 
 static void
@@ -321,7 +348,8 @@ main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_one_number_keep_their_bounds),
-        cmocka_unit_test(exp_of_the_least_errs_by_less_than_one),
+        cmocka_unit_test(circles_keep_their_bounds_next_to_multiples_of_a_quarter),
+        cmocka_unit_test(results_below_the_normal_numbers_err_by_less_than_one),
         cmocka_unit_test(pow_keeps_its_bound),
         cmocka_unit_test(atan2_keeps_its_bound),
         cmocka_unit_test(sine_and_cosine_at_once_are_those_of_each),
