@@ -13,7 +13,8 @@
 enum { SLAB_BYTES = 32 << 10, SLAB_HEAD = 16, SLAB_GAP = 64, SLAB_ROOM = SLAB_BYTES - SLAB_GAP - SLAB_HEAD,
        SLABS_KEPT = 256 };
 
-struct slab { _Alignas(16) struct slab *next; size_t idle; }; /* idle: bytes in free lists, counted while the heap is trimmed */
+/* idle: bytes in free lists, counted while the heap is trimmed */
+struct slab { _Alignas(16) struct slab *next; size_t idle; };
 _Static_assert(sizeof(struct slab) == SLAB_HEAD, "blocks begin behind it");
 
 static size_t
