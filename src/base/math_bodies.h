@@ -378,25 +378,6 @@ math_cos(double x)
     return cosine.high + cosine.low;
 }
 
-/* Both at once, with the bits of math_sin and math_cos. */
-MATH void
-math_sincos(double x, double *sine, double *cosine)
-{
-    struct double_double turn, of_sine, of_cosine;
-    *sine = *cosine = NAN;
-    if (!(fabs(x) <= 0x1.fffffffffffffp1023))
-        return;
-    int quadrant = quadrant_of(fabs(x), &turn);
-    of_sine   = turned(turn, quadrant);
-    of_cosine = turned(turn, quadrant + 1);
-    *cosine   = of_cosine.high + of_cosine.low;
-    *sine     = of_sine.high + of_sine.low;
-    if (x < 0)
-        *sine = -*sine;
-    if (fabs(x) < 0x1p-27)
-        *sine = x;
-}
-
 /* 0.51 */
 MATH double
 math_tan(double x)

@@ -188,18 +188,6 @@ atan2_keeps_its_bound(void **state)
 }
 
 static void
-sine_and_cosine_at_once_are_those_of_each(void **state)
-{
-    uint64_t     seed = 5;
-    struct range range = { 1e-12, 1e300, true };
-    for (int i = 0; i < VALUES; i++) {
-        double x = draw(&range, &seed), sine, cosine;
-        math_sincos(x, &sine, &cosine);
-        assert_true(sine == math_sin(x) && cosine == math_cos(x));
-    }
-}
-
-static void
 draws_sine_and_cosine_keep_their_bound(void **state)
 {
     want_wide_numbers();
@@ -352,7 +340,6 @@ main(void)
         cmocka_unit_test(results_below_the_normal_numbers_err_by_less_than_one),
         cmocka_unit_test(pow_keeps_its_bound),
         cmocka_unit_test(atan2_keeps_its_bound),
-        cmocka_unit_test(sine_and_cosine_at_once_are_those_of_each),
         cmocka_unit_test(draws_sine_and_cosine_keep_their_bound),
         cmocka_unit_test(draws_have_the_bits_of_the_library_under_pytorch),
         cmocka_unit_test(special_numbers_answer_as_in_c),
