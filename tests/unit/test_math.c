@@ -1,5 +1,6 @@
-/* Tests of base/math.h, base/draw_math.h and tensor/cpu/rounded.h: against the C library's functions of long double, whose
- * last digits are 2^-11 of a double's. Where long double is no wider, as on Apple's machines, they are skipped. */
+/* Tests of base/math.h, base/draw_math.h, tensor/cpu/rounded.h and tensor/cpu/approximate.h: against the C library's
+ * functions of long double, whose last digits are 2^-11 of a double's. Where long double is no wider, as on Apple's
+ * machines, they are skipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include "base/number.h"
 #include "base/rng.h"
 #include "base/vec.h"
+#include "tensor/cpu/approximate.h"
 #include "tensor/cpu/rounded.h"
 
 enum { VALUES = 200000 };
@@ -331,6 +333,31 @@ functions_of_float_are_the_nearest_float(void **state)
     }
 }
 
+/* In units of the last place of a float. */
+static double
+float_error(float got, double truth)
+{
+    int exponent;
+    frexp(truth, &exponent);
+    return ldexp(fabs((double)got - truth), FLT_MANT_DIG - exponent);
+}
+
+static void
+approximate_functions_keep_their_bounds(void **state)
+{
+    uint64_t seed = 8;
+    double   of_exp = 0, of_tanh = 0, of_sigmoid = 0, of_erf = 0;
+    for (int i = 0; i < VALUES; i++) {
+        float far = (float)(160 * fraction(&seed) - 80), x = (float)(12 * fraction(&seed) - 6);
+        of_exp     = fmax(of_exp, float_error(near_exp(far), math_exp((double)far)));
+        of_sigmoid = fmax(of_sigmoid, float_error(near_sigmoid(far), 1 / (1 + math_exp(-(double)far))));
+        of_tanh    = fmax(of_tanh, float_error(near_tanh(x), math_tanh((double)x)));
+        of_erf     = fmax(of_erf, fabs((double)near_erf(x, near_exp(-x * x)) - math_erf((double)x)));
+    }
+    if (!(of_exp <= 1 && of_tanh <= 1.3 && of_sigmoid <= 2.5 && of_erf <= 6e-7))
+        fail_msg("exp errs by %.3f, tanh by %.3f, sigmoid by %.3f units, erf by %g", of_exp, of_tanh, of_sigmoid, of_erf);
+}
+
 int
 main(void)
 {
@@ -346,6 +373,7 @@ main(void)
         cmocka_unit_test(special_powers_and_angles_answer_as_in_c),
         cmocka_unit_test(tables_hold_what_they_say),
         cmocka_unit_test(functions_of_float_are_the_nearest_float),
+        cmocka_unit_test(approximate_functions_keep_their_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
