@@ -15,7 +15,6 @@ double math_log1p(double x);
 double math_pow(double x, double y);
 double math_sin(double x);
 double math_cos(double x);
-void   math_sincos(double x, double *sine, double *cosine);
 double math_tan(double x);
 double math_asin(double x);
 double math_acos(double x);

@@ -1,7 +1,7 @@
 /* The functions of double that the C library leaves to each machine, with the same bits everywhere: fixed sequences of
  * additions, multiplications, divisions and roots, none of them fused, and tables. Numbers of twice as many digits are
  * rounded once, so most results are the nearest double; each bound was measured (tests/unit/test_math.c): 0.51 means
- * that one in a hundred may be the other neighbour.
+ * that one in a hundred may be the other neighbour. Results below the normal numbers are rounded twice: 0.76.
  *
  * Who includes this says in MATH how its functions are linked: math.c exports them, a GPU's kernels have copies of
  * their own. What is wrong, large or small answers as in C's Annex F; no exception flag or errno is kept.
@@ -76,7 +76,7 @@ expm1_parts(double x)
     return dd(scaled(sum.high, k), scaled(sum.low, k));
 }
 
-/* 0.51 */
+/* 0.6 */
 MATH double
 math_expm1(double x)
 {
@@ -308,20 +308,22 @@ quadrant_of_large(double x, struct double_double *rest)
         part  = ~part;
         small = ~small;
     }
-    struct double_double fraction = dd((double)(part >> 11) * 0x1p-53,
-                                       (double)((part & 0x7ff) << 42 | small >> 22) * 0x1p-106);
-    *rest = dd_times(dd_ordered_sum(fraction.high, fraction.low), dd(0x1.921fb54442d18p0, 0x1.1a62633145c07p-54));
+    struct double_double fraction = dd_ordered_sum((double)(part >> 11) * 0x1p-53,
+                                                   (double)((part & 0x7ff) << 42 | small >> 22) * 0x1p-106);
+    fraction = dd_ordered_sum(fraction.high, fraction.low + (double)(small & 0x3fffff) * 0x1p-128);
+    *rest = dd_times(fraction, dd(0x1.921fb54442d18p0, 0x1.1a62633145c07p-54));
     if (up)
         *rest = dd(-rest->high, -rest->low);
     return (quadrant + up) & 3;
 }
 
-/* x = quadrant pi/2 + rest, |rest| <= pi/4; x not below 0. The first two parts of pi/2 have 33 digits each. */
+/* x = quadrant pi/2 + rest, |rest| <= pi/4; x not below 0. The first two parts of pi/2 have 33 digits each; of all three
+ * enough are left for the doubles below 2^9 that are nearest to a multiple. */
 BOTH int
 quadrant_of(double x, struct double_double *rest)
 {
     const double magic = 0x1.8p52;
-    if (x > 0x1p19)
+    if (x > 0x1p9)
         return quadrant_of_large(x, rest);
     double               n = (x * 0x1.45f306dc9c883p-1 + magic) - magic;
     struct double_double near = dd_sum(x - n * 0x1.921fb544p0, -n * 0x1.0b4611a6p-34);
@@ -374,25 +376,6 @@ math_cos(double x)
     int quadrant = quadrant_of(fabs(x), &turn);
     cosine = turned(turn, quadrant + 1);
     return cosine.high + cosine.low;
-}
-
-/* Both at once, with the bits of math_sin and math_cos. */
-MATH void
-math_sincos(double x, double *sine, double *cosine)
-{
-    struct double_double turn, of_sine, of_cosine;
-    *sine = *cosine = NAN;
-    if (!(fabs(x) <= 0x1.fffffffffffffp1023))
-        return;
-    int quadrant = quadrant_of(fabs(x), &turn);
-    of_sine   = turned(turn, quadrant);
-    of_cosine = turned(turn, quadrant + 1);
-    *cosine   = of_cosine.high + of_cosine.low;
-    *sine     = of_sine.high + of_sine.low;
-    if (x < 0)
-        *sine = -*sine;
-    if (fabs(x) < 0x1p-27)
-        *sine = x;
 }
 
 /* 0.51 */
@@ -569,9 +552,10 @@ math_erf(double x)
         return y > 6 ? copysign(1.0, x) : x;
     struct double_double square = dd_product(y, y), sum;
     if (y < 1) {
-        struct double_double more = dd_times(inner_erf(square), dd(x, 0));
-        sum = dd_ordered_sum(x, more.high);
-        return sum.high + (sum.low + more.low);
+        double               room = y < 0x1p-800 ? 0x1p300 : 1; /* below the product, for its digits */
+        struct double_double more = dd_times(inner_erf(square), dd(x * room, 0));
+        sum = dd_ordered_sum(x * room, more.high);
+        return (sum.high + (sum.low + more.low)) / room;
     }
     struct double_double power = exp_parts(-square.high, -square.low, &k);
     struct double_double share = outer_erf(dd_over(dd_sum(y, -3), dd_sum(y, 3))), left = dd_times(share, power);

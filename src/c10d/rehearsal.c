@@ -4,6 +4,7 @@
  * Ranks go on as far as they can, in any order; only transfers between nodes, which share cards, begin and end in order
  * of time: when nobody else can go on, the earliest of them is what happens next.
  * Order of use: rehearsal_price; the algorithm then comes to rehearsal_note by exchange_run. */
+#include <assert.h>
 #include <stdlib.h>
 #include "base/vec.h"
 #include "c10d/local.h"
@@ -269,8 +270,10 @@ rehearsal_play(struct rehearsal *rehearsal)
     do
         players_go_on(rehearsal);
     while (flows_go_on(rehearsal));
-    for (int rank = 0; rank < rehearsal->channel->size; rank++)
+    for (int rank = 0; rank < rehearsal->channel->size; rank++) {
+        assert(rehearsal->players[rank].next == rehearsal->players[rank].end);   /* nobody waits in vain */
         end = later(end, rehearsal->players[rank].clock);
+    }
     return end;
 }
 

@@ -49,9 +49,10 @@ lengths_fit(struct task *me, const struct work *work, const struct tensor *all, 
         return failed(me, E_RUNTIME, "%s: its tensors have different dtypes: %s and %s",
                       operation_name(work->call.operation), dtype_name(all->dtype), dtype_name(one->dtype));
     return tensor_count(all) == tensor_count(one) * ranks ||
-           failed(me, E_RUNTIME, "%s: %d ranks with %" PRId64 " elements each need one tensor of %" PRId64
-                                 " elements, not %" PRId64, operation_name(work->call.operation), ranks,
-                  tensor_count(one), tensor_count(one) * ranks, tensor_count(all));
+           failed(me, E_RUNTIME, "%s: expected an %s of %" PRId64 " elements, %" PRId64 " of each of %d ranks, got %"
+                                 PRId64, operation_name(work->call.operation),
+                  work->call.operation == OPERATION_REDUCE_SCATTER ? "input" : "output", tensor_count(one) * ranks,
+                  tensor_count(one), ranks, tensor_count(all));
 }
 
 /* One piece a rank, of the shape of `like`; the list is taken by `work`. */
@@ -115,7 +116,7 @@ rows_of(struct task *me, const struct work *work, const struct tensor *tensor, c
     int         ranks = work->call.ranks;
     int64_t     all = tensor_size(tensor, 0), sum = 0;
     if (tensor->dims == 0)
-        return failed_null(me, E_RUNTIME, "alltoall: %s: a tensor without dimensions cannot be split", name);
+        return failed_null(me, E_INDEX, "alltoall: %s: Dimension specified as 0 but tensor has no dimensions", name);
     if (splits == NULL && all % ranks != 0)
         return failed_null(me, E_RUNTIME, "alltoall: %s: Tensor's dim 0 (%" PRId64 ") does not divide equally across "
                            "group size %d", name, all, ranks);

@@ -80,7 +80,7 @@ check_rank_list(lua_State *L, const struct rank_call *r, int index, const char *
     struct tensor **tensors = check_tensors(L, index, &count);
     if (count != size)
         raise_error(L, "RuntimeError",
-                    "%s: invalid tensor list at index 0: %d tensors are needed, one for each rank, not %d", name, size,
+                    "%s: invalid tensor list at index 0: expected %d tensors, one for each rank, got %d", name, size,
                     count);
     return tensors;
 }
@@ -272,8 +272,8 @@ l_all_to_all(lua_State *L)
         return 0;
     const struct argument *at      = r.a.at;
     int                    list    = (int)at[0].integer[0];
-    struct tensor        **outputs = check_rank_list(L, &r, list, "all_to_all");
-    struct tensor        **inputs  = check_rank_list(L, &r, (int)at[1].integer[0], "all_to_all");
+    struct tensor        **outputs = check_rank_list(L, &r, list, "all_to_all: output");
+    struct tensor        **inputs  = check_rank_list(L, &r, (int)at[1].integer[0], "all_to_all: input");
     struct collective_call call    = open_collective(L, &r, at[3].integer[0] != 0, list);
     return close_collective(L, &call, group_all_to_all(r.me, r.group, outputs, inputs));
 }

@@ -158,8 +158,8 @@ l_all_to_all(lua_State *L)
     struct functional f;
     if (!open_functional(L, &r, 2, &f))
         return 0;
-    struct tensor **outputs = check_rank_list(L, &r, (int)r.a.at[0].integer[0], "all_to_all");
-    struct tensor **inputs  = check_rank_list(L, &r, (int)r.a.at[1].integer[0], "all_to_all");
+    struct tensor **outputs = check_rank_list(L, &r, (int)r.a.at[0].integer[0], "all_to_all: output");
+    struct tensor **inputs  = check_rank_list(L, &r, (int)r.a.at[1].integer[0], "all_to_all: input");
     struct tensor **out     = push_list_room(L, &f);
     struct call     call    = call_open(L, r.me, CALL_BACK);
     bool            ok      = functional_all_to_all(r.me, &f, outputs, inputs, out);

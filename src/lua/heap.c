@@ -13,9 +13,9 @@
 enum { SLAB_BYTES = 32 << 10, SLAB_HEAD = 16, SLAB_GAP = 64, SLAB_ROOM = SLAB_BYTES - SLAB_GAP - SLAB_HEAD,
        SLABS_KEPT = 256 };
 
-/* idle: bytes in free lists, counted while the heap is trimmed. Aligned, since blocks begin behind it. */
+/* idle: bytes in free lists, counted while the heap is trimmed */
 struct slab { _Alignas(16) struct slab *next; size_t idle; };
-_Static_assert(sizeof(struct slab) == SLAB_HEAD, "a slab is as large as its blocks think");
+_Static_assert(sizeof(struct slab) == SLAB_HEAD, "blocks begin behind it");
 
 static size_t
 list_of(size_t size)

@@ -167,6 +167,14 @@ dist.spawn(function(rank)
     function() dist.all_to_all_single(z(4), z(3)) end)
   says("all_to_all_single: splits", R, { "output", "3 of 4" },
     function() dist.all_to_all_single(z(4), z(4), { 1, 2 }, { 2, 2 }) end)
+  says("all_to_all_single: no dimension", "IndexError", { "output", "Dimension specified as 0 but tensor has no dimensions" },
+    function() dist.all_to_all_single(rs.tensor(1.5), z(2)) end)
+  says("all_to_all: which list", R, { "input", "expected 2 tensors", "got 3" },
+    function() dist.all_to_all({ z(2), z(2) }, { z(2), z(2), z(2) }) end)
+  says("all_gather_into_tensor", R, { "expected an output of 6 elements", "got 5" },
+    function() dist.all_gather_into_tensor(z(5), z(3)) end)
+  says("reduce_scatter_tensor", R, { "expected an input of 6 elements", "got 5" },
+    function() dist.reduce_scatter_tensor(z(3), z(5)) end)
   if rank == 0 then
     says("gather: a list's tensor", R, { "index 1", "expected [2], got [3]" },
       function() dist.gather(z(2), { z(2), z(3) }, 0) end)

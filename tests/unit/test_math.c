@@ -1,5 +1,6 @@
-/* Tests of base/math.h, base/draw_math.h and tensor/cpu/rounded.h: against the C library's functions of long double, whose
- * last digits are 2^-11 of a double's. Where long double is no wider, as on Apple's machines, they are skipped. */
+/* Tests of base/math.h, base/draw_math.h, tensor/cpu/rounded.h and tensor/cpu/approximate.h: against the C library's
+ * functions of long double, whose last digits are 2^-11 of a double's. Where long double is no wider, as on Apple's
+ * machines, they are skipped. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@
 #include "base/number.h"
 #include "base/rng.h"
 #include "base/vec.h"
+#include "tensor/cpu/approximate.h"
 #include "tensor/cpu/rounded.h"
 
 enum { VALUES = 200000 };
@@ -110,18 +112,45 @@ functions_of_one_number_keep_their_bounds(void **state)
     }
 }
 
+/* Where nearly all digits cancel: the doubles next to multiples of pi/2, and the one that is nearest of all. */
+static double
+worst_near_multiples(double (*function)(double x), long double (*truth)(long double x))
+{
+    const double nearest = 0x1.6ac5b262ca1ffp+849;
+    double       worst = error_of(function(nearest), truth(nearest));
+    for (int n = 1; n < 3 * VALUES; n++) {
+        double x = (double)(n * 0xc.90fdaa22168c235p-3L);
+        worst = fmax(worst, error_of(function(x), truth(x)));
+    }
+    return worst;
+}
+
+static void
+circles_keep_their_bounds_next_to_multiples_of_a_quarter(void **state)
+{
+    want_wide_numbers();
+    assert_true(worst_near_multiples(math_sin, sinl) <= 0.51);
+    assert_true(worst_near_multiples(math_cos, cosl) <= 0.51);
+    assert_true(worst_near_multiples(math_tan, tanl) <= 0.51);
+}
+
 /* Below the normal numbers a result is rounded twice. */
 static void
-exp_of_the_least_errs_by_less_than_one(void **state)
+results_below_the_normal_numbers_err_by_less_than_one(void **state)
 {
     want_wide_numbers();
     uint64_t     seed = 2;
-    struct range range = { -745, -708, false };
+    double       worst = 0;
+    struct range powers = { -745, -708, false }, bases = { 1e-300, 0.9, false }, sizes = { 0x1p-1073, 0x1p-1022, true };
     for (int i = 0; i < VALUES; i++) {
-        double x = draw(&range, &seed);
-        assert_true(error_of(math_exp(x), expl(x)) <= 0.76);
-        assert_true(error_of(math_exp2(x * 1.442), exp2l((long double)(x * 1.442))) <= 0.76);
+        double x = draw(&powers, &seed), base = draw(&bases, &seed), y = x / log(base), least = draw(&sizes, &seed);
+        worst = fmax(worst, error_of(math_exp(x), expl(x)));
+        worst = fmax(worst, error_of(math_exp2(x * 1.442), exp2l((long double)(x * 1.442))));
+        worst = fmax(worst, error_of(math_pow(base, y), powl(base, y)));
+        worst = fmax(worst, error_of(math_erf(least), erfl(least)));
     }
+    if (!(worst <= 0.76))
+        fail_msg("below the normal numbers one errs by %.4f", worst);
 }
 
 static void
@@ -158,18 +187,6 @@ atan2_keeps_its_bound(void **state)
     }
     if (!(worst <= 0.71))
         fail_msg("atan2 errs by %.4f", worst);
-}
-
-static void
-sine_and_cosine_at_once_are_those_of_each(void **state)
-{
-    uint64_t     seed = 5;
-    struct range range = { 1e-12, 1e300, true };
-    for (int i = 0; i < VALUES; i++) {
-        double x = draw(&range, &seed), sine, cosine;
-        math_sincos(x, &sine, &cosine);
-        assert_true(sine == math_sin(x) && cosine == math_cos(x));
-    }
 }
 
 static void
@@ -316,21 +333,47 @@ functions_of_float_are_the_nearest_float(void **state)
     }
 }
 
+/* In units of the last place of a float. */
+static double
+float_error(float got, double truth)
+{
+    int exponent;
+    frexp(truth, &exponent);
+    return ldexp(fabs((double)got - truth), FLT_MANT_DIG - exponent);
+}
+
+static void
+approximate_functions_keep_their_bounds(void **state)
+{
+    uint64_t seed = 8;
+    double   of_exp = 0, of_tanh = 0, of_sigmoid = 0, of_erf = 0;
+    for (int i = 0; i < VALUES; i++) {
+        float far = (float)(160 * fraction(&seed) - 80), x = (float)(12 * fraction(&seed) - 6);
+        of_exp     = fmax(of_exp, float_error(near_exp(far), math_exp((double)far)));
+        of_sigmoid = fmax(of_sigmoid, float_error(near_sigmoid(far), 1 / (1 + math_exp(-(double)far))));
+        of_tanh    = fmax(of_tanh, float_error(near_tanh(x), math_tanh((double)x)));
+        of_erf     = fmax(of_erf, fabs((double)near_erf(x, near_exp(-x * x)) - math_erf((double)x)));
+    }
+    if (!(of_exp <= 1 && of_tanh <= 1.3 && of_sigmoid <= 2.5 && of_erf <= 6e-7))
+        fail_msg("exp errs by %.3f, tanh by %.3f, sigmoid by %.3f units, erf by %g", of_exp, of_tanh, of_sigmoid, of_erf);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(functions_of_one_number_keep_their_bounds),
-        cmocka_unit_test(exp_of_the_least_errs_by_less_than_one),
+        cmocka_unit_test(circles_keep_their_bounds_next_to_multiples_of_a_quarter),
+        cmocka_unit_test(results_below_the_normal_numbers_err_by_less_than_one),
         cmocka_unit_test(pow_keeps_its_bound),
         cmocka_unit_test(atan2_keeps_its_bound),
-        cmocka_unit_test(sine_and_cosine_at_once_are_those_of_each),
         cmocka_unit_test(draws_sine_and_cosine_keep_their_bound),
         cmocka_unit_test(draws_have_the_bits_of_the_library_under_pytorch),
         cmocka_unit_test(special_numbers_answer_as_in_c),
         cmocka_unit_test(special_powers_and_angles_answer_as_in_c),
         cmocka_unit_test(tables_hold_what_they_say),
         cmocka_unit_test(functions_of_float_are_the_nearest_float),
+        cmocka_unit_test(approximate_functions_keep_their_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

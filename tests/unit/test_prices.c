@@ -19,6 +19,12 @@ struct course {
 static struct course *course;   /* of the run that a body belongs to */
 
 static bool
+is_priced(int a)
+{
+    return a == ALGORITHMS || (algorithm_at((size_t)a) != NULL && algorithm_at((size_t)a)->has_price);
+}
+
+static bool
 price_of(struct task *me, struct process_group *group, const struct algorithm *algorithm, int64_t elements, uint64_t *ps)
 {
     struct collective call = { .channel = group->communicator->channel, .ranks = group->communicator->size,
@@ -62,8 +68,7 @@ time_all(struct task *me, struct process_group *group, struct ranks *ranks)
         if (!expect(me, ranks, tensor != NULL && (me->rank > 0 || prices_found(me, group, size)), "it has prices"))
             return false;
         for (int a = 0; a <= ALGORITHMS; a++) {
-            bool is_priced = a == ALGORITHMS || (algorithm_at((size_t)a) != NULL && algorithm_at((size_t)a)->has_price);
-            if (is_priced && !expect(me, ranks, time_one(me, group, tensor, size, a), "it is reduced"))
+            if (is_priced(a) && !expect(me, ranks, time_one(me, group, tensor, size, a), "it is reduced"))
                 return false;
         }
     }
@@ -95,7 +100,7 @@ assert_prices(struct course one)
     assert_no_errors(&one.ranks);
     for (int size = 0; size < SIZES && one.sizes[size] > 0; size++)
         for (int a = 0; a <= ALGORITHMS; a++)
-            if (one.price[size][a] > 0)
+            if (is_priced(a))
                 assert_price(size, a);
     ranks_free(&one.ranks);
 }

@@ -7,9 +7,9 @@
 #include "base/both.h"
 #include "tensor/cpu/rounded.h"
 
-/* Powers that PyTorch makes by products and roots. */
+/* x to a number: the powers that PyTorch makes by products and roots, in the tensor's own type. */
 BOTH double
-power_of(double x, double y)
+power_f64(double x, double y)
 {
     if (y == 2 || y == 3)
         return y == 2 ? x * x : x * x * x;
@@ -18,6 +18,18 @@ power_of(double x, double y)
     if (y == 0.5 || y == -0.5)
         return y == 0.5 ? sqrt(x) : 1 / sqrt(x);
     return math_pow(x, y);
+}
+
+BOTH float
+power_f32(float x, float y)
+{
+    if (y == 2 || y == 3)
+        return y == 2 ? x * x : x * x * x;
+    if (y == -1 || y == -2)
+        return y == -1 ? 1 / x : 1 / (x * x);
+    if (y == 0.5f || y == -0.5f)
+        return y == 0.5f ? sqrtf(x) : 1 / sqrtf(x);
+    return (float)math_pow((double)x, (double)y);
 }
 
 /* The rest takes the divisor's sign. */
