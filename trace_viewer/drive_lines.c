@@ -166,6 +166,8 @@ drive_line(struct driver *driver, const char *text)
         view->search.active = false;
     if (!is_looking(&line))
         view->predict.open = false;
+    if (line.command == CMD_until || line.command == CMD_runtil)
+        prompt_keep(&view->prompt, "until ", line.rest);
     driver->command = line.command;
     carry_out(driver, &line, repeat);
 }

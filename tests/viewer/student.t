@@ -1,0 +1,81 @@
+#!/usr/bin/env perl
+# What a student met who saw the screen for the first time: what was done again and again, what said less than it knew.
+use strict;
+use warnings;
+use utf8;
+use Test::More;
+use Encode qw(decode);
+use File::Temp qw(tempdir);
+use FindBin;
+chdir "$FindBin::Bin/../.." or die "no root: $!";
+
+my $out = $ENV{RINGSIDE_OUT} || 'build/release';
+my ($ringside, $viewer) = ("$out/ringside", "$out/trace_viewer");
+my $folder = tempdir(CLEANUP => 1);
+
+# A lesson's record, by a name of its own; answers the file.
+sub record {
+    my ($name, $lesson) = @_;
+    my $trace = "$folder/$name.trace";
+    ($lesson) = glob "lessons/$lesson-*.lua" if $lesson =~ /^\d+$/;
+    if ($lesson =~ /\n/) {
+        open my $file, '>', "$folder/$name.lua" or die "no lesson: $!";
+        print $file $lesson;
+        close $file or die $!;
+        $lesson = "$folder/$name.lua";
+    }
+    system("$ringside run --quiet --trace $trace $lesson >/dev/null 2>&1");
+    ok(-s $trace, "$name has a record");
+    return $trace;
+}
+
+sub frame {
+    my ($trace, $size, $at, $keys, @more) = @_;
+    open my $in, '-|', $viewer, $trace, '--print', '--size', $size, '--at', $at, '--keys', $keys, @more or die "$viewer: $!";
+    local $/;
+    return decode('UTF-8', <$in> // '');
+}
+sub row { return (split /\n/, $_[0], -1)[$_[1]] }
+sub step { return frame(@_) =~ /step (\d+)\// ? $1 : 'none' }
+sub events { my ($trace, $what) = @_; return map { /^(\d+) / ? $1 : () } `$ringside events $trace '$what'` }
+
+# What a live run says to lines that are typed, a paragraph each.
+sub told {
+    my ($lesson, @lines) = @_;
+    open my $typed, '>', "$folder/typed" or die $!;
+    print $typed map { "$_\n" } @lines;
+    close $typed or die $!;
+    my ($first, @told) = split /\n\n/, decode('UTF-8', scalar `$ringside step --plain $lesson <$folder/typed 2>&1`);
+    return @told;
+}
+
+# ---- u and / ----
+my $rings = record('rings', <<'END_LESSON');
+local rs = require "ringside"
+rs.lesson { title = "Rings", seed = 3 }
+rs.distributed.spawn(function(rank)
+  local t = rs.ones(4) * (rank + 1)
+  for i = 1, 3 do rs.distributed.all_reduce(t) end
+end, { world = 2 })
+rs.say "over"
+END_LESSON
+my @hops = events($rings, 'comm.hop');
+is(step($rings, '80x24', 0, 'ucomm.hop<Enter>u<Enter>u<Enter>'), $hops[2], 'u Enter runs to the same again');
+is(step($rings, '80x24', $hops[5], 'ucomm.hop<Enter>U<Enter>'), $hops[5], 'U Enter too, backwards');
+is(step($rings, '80x24', 0, ':until comm.hop<Enter>u<Enter>'), $hops[1], 'also when it was typed as a line');
+like(row(frame($rings, '80x24', 0, 'ucomm.hop<Enter>u'), 22), qr/^ until +Enter: comm\.hop/, 'and says before what Enter will do');
+like(row(frame($rings, '80x24', 0, 'u<Enter>'), 22), qr/until needs EXPR/, 'with nothing to repeat it asks for something');
+is(step($rings, '80x24', 0, '/comm.hop<Enter>/<Enter>'), $hops[1], '/ Enter looks for the same again');
+is(step($rings, '80x24', $hops[-1], '/comm.hop<Enter>'), $hops[0], 'behind the last match comes the first');
+like(row(frame($rings, '120x24', $hops[-1], '/comm.hop<Enter>'), 22), qr{^ /comm\.hop  1/\d+ .*from the start again}, 'and that is said');
+is(step($rings, '80x24', $hops[0], '/comm.hop<Enter><<'), $hops[-1], 'before the first the last');
+like(row(frame($rings, '120x24', $hops[0], '/comm.hop<Enter><<'), 22), qr/from the end again/, 'and that is said');
+like(row(frame($rings, '120x24', 0, '/over<Enter>n'), 22), qr{^ /over  1/1  only this one}, 'where there is one alone one stays at it');
+my @live = told("$folder/rings.lua", 'search comm.hop', 'search llreduc', 'search lesson', 'until comm.hop', 'search comm.hop');
+like($live[0], qr{^/comm\.hop  not yet in what has run: u runs to it$}, 'what has not run yet is told as that');
+like($live[1], qr{^/llreduc  not yet in what has run: u runs to it$}, 'also a part of a name');
+like($live[2], qr{^/lesson  1/1 .*; the next one is not yet in what has run: u runs to it$}, 'behind the last that has run the next one is');
+like($live[4], qr{^/comm\.hop  1/1 .*the next one is not yet}, 'once it has run it is found');
+unlike(join("\n", told("$folder/rings.lua", 'continue', 'search lessonn')), qr/not yet in what/, 'of a run that is over nothing comes');
+
+done_testing;
