@@ -68,7 +68,7 @@ say_none(struct view *view, const struct model *model)
     struct str           ahead = { 0 };
     print_ahead(view, model, &ahead);
     find_nearest(search->find, model, meant, sizeof meant);
-    if (ahead.len > 0 && (meant[0] == '\0' || strcmp(meant, find_text(search->find)) == 0))
+    if (ahead.len > 0 && (meant[0] == '\0' || strchr(str_text(&ahead), ':') != NULL))
         view_say(view, "/%.200s  %s%s", find_text(search->find), str_text(&ahead), or_hidden(view));
     else if (meant[0] != '\0')
         view_say(view, "no match for /%.200s; did you mean %s?%s", find_text(search->find), meant, or_hidden(view));

@@ -8,6 +8,7 @@ use Encode qw(decode);
 use File::Temp qw(tempdir);
 use FindBin;
 chdir "$FindBin::Bin/../.." or die "no root: $!";
+binmode Test::More->builder->$_, ":encoding(UTF-8)" for qw(output failure_output todo_output);
 
 my $out = $ENV{RINGSIDE_OUT} || 'build/release';
 my ($ringside, $viewer) = ("$out/ringside", "$out/trace_viewer");
@@ -71,11 +72,21 @@ like(row(frame($rings, '120x24', $hops[-1], '/comm.hop<Enter>'), 22), qr{^ /comm
 is(step($rings, '80x24', $hops[0], '/comm.hop<Enter><<'), $hops[-1], 'before the first the last');
 like(row(frame($rings, '120x24', $hops[0], '/comm.hop<Enter><<'), 22), qr/from the end again/, 'and that is said');
 like(row(frame($rings, '120x24', 0, '/over<Enter>n'), 22), qr{^ /over  1/1  only this one}, 'where there is one alone one stays at it');
-my @live = told("$folder/rings.lua", 'search comm.hop', 'search llreduc', 'search lesson', 'until comm.hop', 'search comm.hop');
+my @live = told("$folder/rings.lua", 'search comm.hop', 'search allred', 'search lesson', 'until comm.hop', 'search comm.hop');
 like($live[0], qr{^/comm\.hop  not yet in what has run: u runs to it$}, 'what has not run yet is told as that');
-like($live[1], qr{^/llreduc  not yet in what has run: u runs to it$}, 'also a part of a name');
+like($live[1], qr{^/allred  not yet in what has run: u runs to it$}, 'also a part of a name');
 like($live[2], qr{^/lesson  1/1 .*; the next one is not yet in what has run: u runs to it$}, 'behind the last that has run the next one is');
 like($live[4], qr{^/comm\.hop  1/1 .*the next one is not yet}, 'once it has run it is found');
 unlike(join("\n", told("$folder/rings.lua", 'continue', 'search lessonn')), qr/not yet in what/, 'of a run that is over nothing comes');
+
+# ---- buckets ----
+my $ddp = record('ddp', 15);
+sub buckets { my ($at) = @_; return frame($ddp, '100x30', $at, ':reveal all<Enter>:pane buckets<Enter><Esc>') }
+my ($stands) = events($ddp, 'ddp.bucket and rank 0');
+like(buckets($stands), qr/a\.weight a\.bias\s.*b\.weight b\.bias/s, 'parameters have their names before the first gradient came');
+my @marked = events($ddp, 'ddp.mark_variable_ready and rank 0');
+like(buckets($marked[0]), qr{□■□□ 1/4}, 'a box is full where its gradient is marked ready');
+my ($full) = events($ddp, 'ddp.mark_bucket_ready and rank 0');
+like(buckets($full), qr{■■■■ ready}, 'where a bucket is said to be full all its boxes are');
 
 done_testing;
