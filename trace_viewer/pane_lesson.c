@@ -1,6 +1,5 @@
-/* The lesson's words so far: what was said, asked and checked up to the cursor, and the line of the lesson that
- * runs. The answer of the question one stands at is masked until it was asked for. For other panes:
- * lesson_line. */
+/* The lesson's words so far: what was said, asked and checked up to the cursor. Its text is the source pane's. The answer
+ * of the question one stands at is masked until it was asked for. For other panes: lesson_line. */
 #include "panes.h"
 
 #include "answering.h"
@@ -8,7 +7,6 @@
 #include "base/visible.h"
 #include "glyph.h"
 #include "question.h"
-#include "secrets.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -29,34 +27,6 @@ lesson_line(const struct model *model, size_t seq)
             return event->line;
     }
     return 0;
-}
-
-/* The lesson's text around its current line, in the rows of `pane`. */
-static void
-draw_lines(const struct model *model, const struct view *view, struct canvas *pane, const struct secrets *secrets)
-{
-    const char *text = secrets->text;
-    int         row = 0, rows = pane->height;
-    uint32_t current = lesson_line(model, view->cursor), number = 1;
-    uint32_t first = current > (uint32_t)rows / 2 ? current - (uint32_t)rows / 2 : 1;
-    while (*text != '\0' && number < first + (uint32_t)rows) {
-        size_t length = strcspn(text, "\n");
-        if (number >= first) {
-            char line[512];
-            secrets_line(secrets, text, length, line, sizeof line);
-            bool here = number == current;
-            struct style style = { .attr = here ? ATTR_BOLD : 0, .ink = here ? INK_PLAIN : INK_DIM };
-            if (here)
-                canvas_put(pane, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
-            int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%3u ", number);
-            canvas_text(pane, row, column, style, line);
-            if (column + glyph_width(line, pane->width + 1) > pane->width)
-                canvas_put(pane, row, pane->width - 1, style, 0x2026); /* it goes on */
-            row++;
-        }
-        number++;
-        text += length + (text[length] == '\n');
-    }
 }
 
 /* What begins at `at` takes at most `room` cells. */
@@ -337,8 +307,8 @@ first_shown(const struct telling *telling, size_t end, const struct canvas *pane
     return first;
 }
 
-/* The items up to the cursor, the last ones last, so that the newest is always on the screen. Answers the rows used. */
-static int
+/* The items up to the cursor, the last ones last, so that the newest is always on the screen. */
+static void
 draw_said(const struct model *model, const struct view *view, struct canvas *pane, int scrolled)
 {
     struct telling telling = { model, view, pane->height <= LESSON_BRIEF_ROWS, false };
@@ -354,7 +324,6 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
     int skip = rows - pane->height - scrolled;
     struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };
     draw_items(&telling, first, end, pane, &lines);
-    return lines.row;
 }
 
 /* For a projector: what is new alone, in the middle, bold, with a row between its rows where there is room. */
@@ -391,24 +360,7 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
         draw_large(scene, pane);
         return;
     }
-    const struct model *model = scene->model;
-    const struct view  *view = scene->view;
-    const char *path, *text = trace_source_text(model->trace, &path);
-    bool asked = model_is_lesson(model, view->cursor, "ask") || view_is_predicting(view); /* needs the rows more */
-    int  least = asked ? 8 : 4;
-    int  lines = text[0] == '\0' || pane->height < least ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
-    if (lesson_new_rows(scene, pane->width) > pane->height - lines)
-        lines = 0; /* what is new comes before what is all around it */
-    struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
-    int used = draw_said(model, view, &words, skip);
-    int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */
-    struct canvas rest = canvas_part(pane, from, 0, pane->height - from, pane->width);
-    struct secrets secrets;
-    if (secrets_find(model, view, text, &secrets))
-        draw_lines(model, view, &rest, &secrets);
-    else
-        canvas_starve(pane);
-    secrets_free(&secrets);
+    draw_said(scene->model, scene->view, pane, skip);
 }
 
 static enum concern
