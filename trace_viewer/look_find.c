@@ -23,7 +23,7 @@ hunt(struct view *view, struct model *model, int direction,
 
 /* ---- / n N ---- */
 
-/* What of the run has not come yet is looked for by `u`, which is given what to look for, so that Enter alone does it. */
+/* What of the run has not come yet is looked for by `u`, which is given it, so that Enter alone does it. */
 static void
 print_ahead(struct view *view, const struct model *model, struct str *out)
 {

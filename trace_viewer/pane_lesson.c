@@ -1,5 +1,5 @@
-/* The lesson's words so far: what was said, asked and checked up to the cursor. Its text is the source pane's. The answer
- * of the question one stands at is masked until it was asked for. For other panes: lesson_line. */
+/* The lesson's words so far: what was said, asked and checked up to the cursor. Its text is the source pane's. The
+ * answer of the question one stands at is masked until it was asked for. For other panes: lesson_line. */
 #include "panes.h"
 
 #include "answering.h"

@@ -1,4 +1,5 @@
-/* Interface in order of use: prompt_open, prompt_key for each key, prompt_draw for a frame, prompt_keep, prompt_free. */
+/* Interface in order of use: prompt_open, prompt_key for each key, prompt_draw for a frame, prompt_keep,
+ * prompt_free. */
 #include "prompt.h"
 
 #include "base/vec.h"

@@ -117,8 +117,8 @@ read_names(const struct trace *trace, int rank, size_t seq, size_t step, struct 
     }
 }
 
-/* Of each parameter the name that an event told last; of those that had no turn yet the one that it will have, if that is
- * recorded: a name is the same all along. */
+/* Of each parameter the name that an event told last; of those that had no turn yet the one that it will have, if that
+ * is recorded: a name is the same all along. */
 void
 bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_names *names)
 {

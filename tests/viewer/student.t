@@ -97,4 +97,16 @@ for my $size ('40x10', '80x24', '120x40', '200x60') {
     unlike($frame, qr/loss:backward|rs\.say\(|^ *►? *\d+ .*\(.*\)\s*$/m, "$size: and no line of its text");
 }
 
+# ---- the event's pane has the room ----
+my $four = record('four', 11);
+my $hop  = (events($four, 'comm.hop and rank 2'))[1];
+for my $size ('80x24', '100x30', '120x40', '120x50', '160x50', '200x60') {
+    my $frame = frame($four, $size, $hop, ':reveal all<Enter>');
+    like($frame, qr/allreduce #0 ring +step \d\/6 .*\d+\/192 B/, "$size: a hop's pane is the ring, its heading whole");
+    like($frame, qr/ r$_ c0[▓░]{4} c1[▓░]{4} c2[▓░]{4} c3[▓░]{4}/, "$size: and rank $_\'s chunks") for 0 .. 3;
+    like(frame($ddp, $size, $full, ':reveal all<Enter>'), qr/■■■■ ready +2\.0 MB.*\n?.*a\.weight.* b\.bias/, "$size: a bucket's is its buckets");
+}
+like(frame($ddp, '120x40', $marked[0], ':reveal all<Enter>:pane tensor<Enter>'), qr/Ring ─+┬► Tensor .*\n.*│ Tensor \S+ +float32 \[512\] cpu r0 /,
+    'so has one that was chosen');
+
 done_testing;
