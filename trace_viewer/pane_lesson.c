@@ -7,6 +7,7 @@
 #include "base/visible.h"
 #include "glyph.h"
 #include "question.h"
+#include "raised.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -140,15 +141,19 @@ draw_open_question(const struct telling *telling, size_t seq, struct canvas *pan
                     answering_hint(telling->view, model));
 }
 
-/* What failed and why; the tables below that have no room here, and are among the event's arguments. */
+/* What failed and why, and who has raised it so far; the tables below that have no room here, and are among the event's
+ * arguments. */
 static void
-print_fault(const struct model *model, size_t seq, struct str *out)
+print_fault(const struct telling *telling, size_t seq, struct str *out)
 {
-    const char *report = model_argument_text(model, seq, "report");
-    const char *text   = report[0] != '\0' ? report : model_argument_text(model, seq, "message");
-    const char *tables = strstr(text, "\n\n");
-    int         length = (int)(tables != NULL ? (size_t)(tables - text) : strlen(text));
-    str_addf(out, "\u00d7 %s: %.*s", model_kind(model, seq), length, text);
+    const struct model *model = telling->model;
+    const char         *text = raised_report(model, seq), *tables = strstr(text, "\n\n");
+    struct str          lanes = { 0 };
+    raised_print_lanes(model, seq, telling->view->cursor, &lanes);
+    str_addf(out, "\u00d7 %s", model_kind(model, seq));
+    str_enclose(out, " on ", &lanes, "");
+    str_addf(out, ": %.*s", (int)(tables != NULL ? (size_t)(tables - text) : strlen(text)), text);
+    str_free(&lanes);
 }
 
 static void
@@ -177,8 +182,10 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
         if (!ok)
             str_addf(&text, "\n%s", model_argument_text(model, seq, "detail"));
     } else if (model_work(model, seq) == WORK_FAULT) {
+        if (raised_repeats(model, seq))
+            return;
         style.ink = WORK_FAULT;
-        print_fault(model, seq, &text);
+        print_fault(telling, seq, &text);
     }
     canvas_wrap(pane, lines, 1, style, canvas_words(pane, &text));
     str_free(&text);

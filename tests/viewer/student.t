@@ -109,4 +109,35 @@ for my $size ('80x24', '100x30', '120x40', '120x50', '160x50', '200x60') {
 like(frame($ddp, '120x40', $marked[0], ':reveal all<Enter>:pane tensor<Enter>'), qr/Ring ─+┬► Tensor .*\n.*│ Tensor \S+ +float32 \[512\] cpu r0 /,
     'so has one that was chosen');
 
+# ---- faults ----
+my $wrong = record('wrong', <<'END_LESSON');
+local rs = require "ringside"
+rs.lesson { title = "Wrong", seed = 3 }
+local function train()
+  rs.distributed.spawn(function(rank)
+    if rank == 0 then rs.distributed.barrier() else rs.distributed.all_reduce(rs.ones(4)) end
+  end, { world = 3 })
+end
+rs.say(pcall(train) and "went well" or "was caught")
+rs.say "again"
+train()
+END_LESSON
+my @errors = events($wrong, 'fault.error');
+my ($caught) = events($wrong, 'lesson.say');
+my ($first_of, $last_of) = (grep { $_ < $caught } @errors)[0, -1];
+my ($mismatch) = events($wrong, 'fault.mismatch');
+cmp_ok($mismatch, '<', $first_of, 'a fault is found, then raised');
+for my $size ('80x24', '120x40', '200x60') {
+    like(frame($wrong, $size, $last_of, ''), qr/ MISMATCH .*? on    main, r0-r2/s, "$size: who has raised it is told in a line");
+    unlike(frame($wrong, $size, $caught, ''), qr/ Fault /, "$size: once it was caught there is no Fault pane");
+    like(frame($wrong, $size, $errors[-1] + 1, ''), qr/ Fault /, "$size: one that nobody caught stays");
+    my $words = frame($wrong, $size, $last_of, ':pane lesson<Enter>Z');
+    is(() = $words =~ /× fault\./g, 1, "$size: the Lesson pane tells it once");
+    like($words, qr/× fault\.mismatch on main, r0-r2: /, "$size: with who raised it");
+}
+my $whole = frame($wrong, '100x50', $mismatch, '');
+is(() = $whole =~ /cause:|^ why /gm, 1, 'and why it happened is told once');
+like(frame($wrong, '80x24', $caught, ':pane fault<Enter>'), qr/what went wrong was caught; E goes back to it/, 'who asks for the pane then is told so');
+like(frame($wrong, '80x24', $caught, 'E'), qr/MISMATCH/, 'and E does');
+
 done_testing;
