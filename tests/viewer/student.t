@@ -140,4 +140,18 @@ is(() = $whole =~ /cause:|^ why /gm, 1, 'and why it happened is told once');
 like(frame($wrong, '80x24', $caught, ':pane fault<Enter>'), qr/what went wrong was caught; E goes back to it/, 'who asks for the pane then is told so');
 like(frame($wrong, '80x24', $caught, 'E'), qr/MISMATCH/, 'and E does');
 
+# ---- what a device has yet to do ----
+my $device = record('device', <<'END_LESSON');
+local rs = require "ringside"
+rs.lesson { title = "Behind", devices = 1, seed = 1 }
+local x = rs.ones({ 4, 4 }, { device = "device:0" })
+local y = x:matmul(x)
+rs.say "over"
+END_LESSON
+my ($issued) = events($device, 'op and phase = end');
+for my $size ('80x24', '120x40', '200x60') {
+    my $frame = frame($device, $size, $issued, ':pane tensor<Enter>') =~ s/[^\w:\n ]+/ /gr =~ s/\s+/ /gr;
+    like($frame, qr/no values yet: dev0 is behind the host: .*it .*comes .*when .*its .*kernel .*ends/, "$size: why a device's tensor has no values yet");
+}
+
 done_testing;
