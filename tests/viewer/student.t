@@ -154,4 +154,18 @@ for my $size ('80x24', '120x40', '200x60') {
     like($frame, qr/no values yet: dev0 is behind the host: .*it .*comes .*when .*its .*kernel .*ends/, "$size: why a device's tensor has no values yet");
 }
 
+# ---- the event's line ----
+my (%kinds, @odd);
+for (`$ringside events $ddp`) {
+    my ($seq, $kind, $arguments) = /^(\d+) (\S+) (.*?)(?: \S+:\d+)?$/ or next;
+    next if $kinds{$kind}++ || $kind eq 'lesson.ask';
+    my $whole = row(frame($ddp, '80x24', $seq, ':reveal all<Enter>'), 21);
+    my $line  = $whole =~ s/ +next: .*//r;
+    push @odd, "$seq: $_ is not in '$line'" for grep { index($line, $_) < 0 } $arguments =~ / (\w+=(?!")\S{1,6})/g;
+    push @odd, "$seq: a place before arguments: '$line'" if $line =~ /\x{2026}/ && $line =~ /\w\.c:\d/;
+}
+cmp_ok(keys %kinds, '>', 30, 'events of many kinds have a line');
+is("@odd", '', 'file and line go first where it is too long, arguments never');
+like(row(frame($ddp, '120x24', $marked[0], ':reveal all<Enter>'), 21), qr/ 740\S+ us param=1 .*name=a\.bias reducer\.c:\d+/, 'where there is room the place stays');
+
 done_testing;
