@@ -246,6 +246,7 @@ drive_take_reply(struct driver *driver)
     view->message[0] = '\0';
     keep_last_words(view, &reply);
     view->branches = reply.branches;
+    view->edited = reply.edited;
     if (reply.trace[0] == '\0' || change_trace(driver, reply.trace))
         model_refresh(driver->model);
     size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;

@@ -175,12 +175,16 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
     } else if (model_is_lesson(model, seq, "check")) {
         int64_t ok = 0;
         model_argument(model, seq, "ok", &ok);
-        style.ink = ok ? INK_GOOD : WORK_FAULT;
+        bool edited = !ok && view_is_edited(telling->view, seq);
+        style.ink = ok ? INK_GOOD : edited ? INK_ACCENT : WORK_FAULT;
         const char *name = model_argument_text(model, seq, "text");
-        str_add(&text, ok ? "ok " : "NOT OK ");
+        str_add(&text, ok ? "ok " : edited ? "not ok in the changed run: " : "NOT OK ");
         visible_add(&text, name, strlen(name), VISIBLE_LINE); /* a name has one line, whatever it says */
-        if (!ok)
-            str_addf(&text, "\n%s", model_argument_text(model, seq, "detail"));
+        const char *detail = ok ? "" : model_argument_text(model, seq, "detail");
+        str_addf(&text, "%s%s", detail[0] != '\0' ? "\n" : "", detail);
+        if (edited)
+            str_addf(&text, "\nThe lesson's numbers are for the unchanged run. You changed this one at event %zu: %s.",
+                     telling->view->edited.at, telling->view->edited.how);
     } else if (model_work(model, seq) == WORK_FAULT) {
         if (raised_repeats(model, seq))
             return;

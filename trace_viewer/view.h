@@ -85,6 +85,7 @@ struct view {
     struct match  *events;             /* which of them are listed; NULL: those that step stops at */
     char          *points;             /* a session's breakpoints as it told them, in lines; owned, NULL not yet */
     struct branches branches;          /* the runs that the session keeps; none: there is one */
+    struct edited  edited;             /* whether and where the present run was changed */
     char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
@@ -112,6 +113,8 @@ bool view_is_predicting(const struct view *view); /* `predict` waits for an answ
 /* What open questions hide and how ranks are aligned is worked out anew: before a frame, and before a command looks for
  * events. */
 void view_veil(struct view *view, const struct model *model);
+/* The run was changed before that event: what the lesson says of its numbers is said of another run. */
+bool view_is_edited(const struct view *view, size_t seq);
 /* The question at the cursor, if it is open: put off, or not asked yet; NO_EVENT: none. */
 size_t view_question(const struct view *view, const struct model *model);
 /* The cursor's event in one line, without the answer that is still to be found. */

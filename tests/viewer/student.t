@@ -168,4 +168,45 @@ cmp_ok(keys %kinds, '>', 30, 'events of many kinds have a line');
 is("@odd", '', 'file and line go first where it is too long, arguments never');
 like(row(frame($ddp, '120x24', $marked[0], ':reveal all<Enter>'), 21), qr/ 740\S+ us param=1 .*name=a\.bias reducer\.c:\d+/, 'where there is room the place stays');
 
+# ---- a check that fails because somebody changed the run ----
+record('changed', <<'END_LESSON');
+local rs = require "ringside"
+rs.lesson { title = "Changed", seed = 1 }
+local t = rs.ones(3)
+rs.say "begin"
+rs.close("the sum is three", t:sum():item(), 3)
+rs.close("the sum is four", t:sum():item(), 4)
+rs.say "over"
+END_LESSON
+# How a line of a frame begins in colours.
+sub colours {
+    my ($name, $line) = @_;
+    open my $in, '<:utf8', "$folder/$name.ansi" or return "no $name";
+    my ($row) = grep { /$line/ } <$in>;
+    return ($row // '') =~ /((?:\e\[[\d;]*m)+)\s*$line/ ? $1 : 'none';
+}
+my @change = ('until lesson.say', 'set t[0] 5', 'until lesson.check', 'look lesson', "frame $folder/edited.ansi 120x40", 'look hints');
+my @edited = told("$folder/changed.lua", @change);
+like($edited[3], qr/^ *not ok in the changed run: the sum is three\n +got 7\.0, expected 3\n +The lesson's numbers are for the unchanged run\. You changed this one at event 3: set t\[0\] 5\.$/m,
+    'after :set a check that fails says that the run was changed');
+like($edited[5], qr/the run was changed/, 'so do the hints');
+my @plain = told("$folder/changed.lua", 'until lesson.end', "frame $folder/plain.ansi 120x40", 'look lesson');
+like($plain[2], qr/^ *NOT OK the sum is four$/m, 'without a change it fails');
+my ($failure, $changed) = (colours('plain', 'NOT OK'), colours('edited', 'not ok in the changed run'));
+isnt($failure, 'none', 'which has a colour');
+isnt($changed, $failure, 'and the other one another');
+like((told("$folder/changed.lua", 'until lesson.check', 'set t[0] 5', 'look lesson'))[2], qr/^ *ok the sum is three$/m, 'what came before the change is as it was');
+like((told("$folder/changed.lua", @change[0 .. 2], 'back 5', 'until lesson.check', 'look lesson'))[5], qr/^ *ok the sum is three$/m, 'back before the change, it is the unchanged run again');
+unlike((told("$folder/changed.lua", @change[0 .. 2], 'rcontinue', 'until text = "the sum is four"', 'look lesson'))[5], qr/changed run/, 'whose failures are its own');
+record('held', <<'END_LESSON');
+local rs = require "ringside"
+rs.lesson { title = "Held", seed = 1 }
+rs.distributed.spawn(function(rank) rs.distributed.all_reduce(rs.ones(4)) end, { world = 2 })
+rs.check("it is early", false)
+END_LESSON
+for my $change ('delay 1 300', 'switch 1') {
+    my @held = told("$folder/held.lua", 'until comm.hop', $change, 'until lesson.check', 'look lesson');
+    like($held[3] // "@held", qr/You changed this one at event \d+: $change\./, "$change changes it, too");
+}
+
 done_testing;
