@@ -40,6 +40,9 @@ struct pane_look { int scroll, line; uint64_t folded[4]; int element; bool perce
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
 
+/* What covers the screen: what is enough to begin with; all keys and commands. */
+enum help { HELP_NONE, HELP_FIRST, HELP_KEYS };
+
 struct view {
     size_t         cursor;             /* the event one stands at; NO_EVENT in an empty trace */
     int            lane;               /* the selected lane */
@@ -53,7 +56,8 @@ struct view {
     enum pane      chosen;             /* in the place that changes; PANE_TIMELINE: what the event is about */
     struct pane_look panes[PANE_COUNT]; /* [PANE_TIMELINE]: of the list of keys */
     size_t         before;             /* the event stood at before the last move forwards; NO_EVENT: nothing is new */
-    bool           full, help;         /* the focused pane alone; the list of keys */
+    bool           full;               /* the focused pane alone */
+    enum help      help;
     struct search  search;
     struct marks   marks;
     struct settings settings;          /* the options of :set */

@@ -211,7 +211,7 @@ for my $key ('s', 'n', 'f', 'c', ':until dp<Enter>', '<F10>', '<Space>') {
 }
 like(frame('120x40', "$first_at<Enter><Space>"), qr/step $first\/.*Enter confirms or shows it/s, 'nor while it is being answered');
 unlike(frame('120x40', "$first_at<Enter>S"), qr/step $first\//, 'back one goes at any time');
-like(frame('80x24', "$first_at<Enter>?"), qr/Every command is a : line/, 'help is there, too');
+like(frame('80x24', "$first_at<Enter>??"), qr/Every command is a : line/, 'help is there, too');
 unlike(frame('120x40', "$first_at:pane event<Enter>"), qr/WRONG|WHY/, 'the Event pane keeps the sentences back');
 
 # ---- answers that are typed ----

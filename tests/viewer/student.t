@@ -209,4 +209,11 @@ for my $change ('delay 1 300', 'switch 1') {
     like($held[3] // "@held", qr/You changed this one at event \d+: $change\./, "$change changes it, too");
 }
 
+# ---- the first page of ? ----
+my $page = frame($ddp, '80x24', 0, '?');
+like($page, qr/^  n +\S.*^  Enter +\S.*^  a b c +\S.*^  s +\S.*^  u +\S.*^  q +\S/ms, 'the first page of ? has six keys');
+like($page, qr/$_/, "and what stands on the screen: $_") for 'F forward', 'B backward', 'C communication', '╌', '×', '■ .*□ .*○', '▓ .*░', 'colours';
+unlike($page, qr/rfinish|perfetto|unbind/, 'and no more');
+like(frame($ddp, '80x24', 0, '??'), qr/rnext/, 'all others are one key further');
+
 done_testing;
