@@ -73,7 +73,8 @@ draw_check(const struct scene *scene, size_t seq, struct canvas *pane, struct li
     if (detail[0] != '\0')
         canvas_wrap(pane, lines, 3, (struct style){ 0 }, detail);
     if (edited)
-        canvas_wrap(pane, lines, 3, (struct style){ 0 }, "the run was changed: the lesson's numbers are for the one before");
+        canvas_wrap(pane, lines, 3, (struct style){ 0 },
+                    "the run was changed: the lesson's numbers are for the one before");
 }
 
 static void

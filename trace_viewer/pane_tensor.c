@@ -368,7 +368,7 @@ draw_sharers(const struct scene *scene, const struct seen_tensor *tensor, struct
     size_t  count = facts.known && tensor->shaped ? parts_of_storage(scene, tensor, elements, parts) : 0;
     int     left = 2, right = pane->width - 2, column = left;
     bool    utf8 = scene->capabilities->utf8;
-    if (count == 0 || right - left < 12 || pane->height <= row)
+    if (count == 0 || right - left < 12 || pane->height <= row || scene->capabilities->words)
         return false;
     canvas_put(pane, row, left - 1, dim(), '[');
     for (size_t i = 0; i <= count; i++) {

@@ -216,4 +216,33 @@ like($page, qr/$_/, "and what stands on the screen: $_") for 'F forward', 'B bac
 unlike($page, qr/rfinish|perfetto|unbind/, 'and no more');
 like(frame($ddp, '80x24', 0, '??'), qr/rnext/, 'all others are one key further');
 
+# ---- in words ----
+sub words {
+    my ($trace, $at, @lines) = @_;
+    open my $typed, '>', "$folder/typed" or die $!;
+    print $typed map { "$_\n" } @lines;
+    close $typed or die $!;
+    return split /\n\n/, decode('UTF-8', scalar `$viewer $trace --plain --at $at <$folder/typed 2>&1`);
+}
+open my $panes, '<', 'trace_viewer/panes.def' or die $!;
+my @panes = map { /^PANE\( \w+, +(\w+)/ ? $1 : () } <$panes>;
+my %named = (deadlock => 'fault', stats => 'statistics');
+cmp_ok(scalar @panes, '>', 15, 'there are many panes');
+my ($back) = reverse events($ddp, 'autograd.node and rank 0');
+my ($step) = events($ddp, 'optim.step and phase = end');
+for my $at ($full, $back, $step, (events($ddp, 'comm.hop'))[5]) {
+    for my $pane (map { $named{$_} // $_ } @panes) {
+        my (undef, $told) = words($ddp, $at, "look $pane");
+        $told //= '';
+        like($told, qr/\A\w+:\n.*\w{2}/s, "event $at: the pane $pane has words");
+        unlike($told, qr/([^\s\d])\1{4}/, "event $at: and no bars") unless $pane =~ /source/;
+        unlike($told, qr/\n\s*\n\s*\n/, "event $at: nor an empty page");
+    }
+    my ($moved) = (words($ddp, $at, 's'))[1];
+    unlike($moved, qr/^changed: .*([^\s\d])\1{4}/m, "event $at: what a step changed is told without bars");
+}
+my ($told_full) = (words($ddp, $full, 'look buckets'))[1];
+like($told_full, qr/bucket 0: ready, 4 of 4 gradients ready, 2101248 B: a\.weight a\.bias b\.weight b\.bias/, 'a bucket in words');
+like((words($ddp, $full, 'look memory'))[1], qr/cpu +\S+ MiB peak.*P parameters +\S+ +\d+%/s, 'memory in words');
+
 done_testing;
