@@ -67,7 +67,8 @@ escape(struct driver *driver)
     struct view *view = driver->view;
     bool open = driver->count > 0 || view->search.active || view->help || view->full || view->focus != PANE_TIMELINE;
     driver->count = 0;
-    view->search.active = view->help = view->full = false;
+    view->search.active = view->full = false;
+    view->help = HELP_NONE;
     view->focus = PANE_TIMELINE;
     if (!open && !answering_lets_pass(view, driver->model))
         drive_line(driver, "later");
@@ -80,7 +81,7 @@ static void
 help_key(struct driver *driver, const char *key, int command)
 {
     static const int pages[] = { CMD_lane_up, CMD_lane_down, CMD_page_up, CMD_page_down, CMD_first, CMD_last };
-    bool closes = command == CMD_help || command == CMD_quit || command == CMD_into || command == CMD_out;
+    bool closes = command == CMD_quit || command == CMD_into || command == CMD_out;
     if (strcmp(key, "Space") == 0)
         command = CMD_page_down;
     else if (strcmp(key, "Backspace") == 0)
@@ -89,7 +90,9 @@ help_key(struct driver *driver, const char *key, int command)
         if (command == pages[i])
             look(driver->model, driver->view, &(struct command_line){ .command = command, .count = 1 });
     if (closes)
-        driver->view->help = false;
+        driver->view->help = HELP_NONE;
+    else if (command == CMD_help)
+        look(driver->model, driver->view, &(struct command_line){ .command = command, .count = 1 });
 }
 
 /* Keys of the pane that has the keys come before all others. */

@@ -166,6 +166,8 @@ drive_line(struct driver *driver, const char *text)
         view->search.active = false;
     if (!is_looking(&line))
         view->predict.open = false;
+    if (line.command == CMD_until || line.command == CMD_runtil)
+        prompt_keep(&view->prompt, "until ", line.rest);
     driver->command = line.command;
     carry_out(driver, &line, repeat);
 }
@@ -244,6 +246,7 @@ drive_take_reply(struct driver *driver)
     view->message[0] = '\0';
     keep_last_words(view, &reply);
     view->branches = reply.branches;
+    view->edited = reply.edited;
     if (reply.trace[0] == '\0' || change_trace(driver, reply.trace))
         model_refresh(driver->model);
     size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;

@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "control/commands.h"
 #include "find.h"
+#include "legend.h"
 #include "panes.h"
 #include "question.h"
 
@@ -124,6 +125,10 @@ static int
 draw_help(const struct view *view, struct canvas *canvas, int skip)
 {
     struct lines lines = { .skip = skip };
+    if (view->help == HELP_FIRST) {
+        legend_draw(view, canvas, &lines);
+        return lines.row;
+    }
     canvas_wrap(canvas, &lines, 1, (struct style){ 0 },
                 "Digits before a key are a count: 5s. Every command is a : line too, with arguments.");
     help_pane(view, canvas, &lines);
@@ -274,12 +279,15 @@ hints_now(struct hint_list *list, const struct model *model, const struct view *
         { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_full, "whole screen" }, { CMD_pane, "next pane" },
         { CMD_step, "step" }, { CMD_inspect, "inspect" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
     };
+    static const struct hint first[] = { { CMD_quit, "close" }, { CMD_help, "all keys" }, { 0, NULL } };
     static const struct hint help[] = {
         { CMD_quit, "close" }, { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_page_down, "page" },
         { CMD_last, "end" }, { 0, NULL }
     };
-    if (view->help) {
-        add_hints(list, view, help);
+    if (view->help == HELP_FIRST)
+        add_hints(list, view, first);
+    if (view->help != HELP_NONE) {
+        add_hints(list, view, view->help == HELP_FIRST ? help + 1 : help);
     } else if (view->asks_to_leave) {
         add_hint(list, "s", "stop it");
         add_hint(list, "d", "detach");

@@ -36,7 +36,7 @@ close_or_leave(struct view *view)
 {
     bool open = view->help || view->full;
     if (view->help)
-        view->help = false;
+        view->help = HELP_NONE;
     else
         view->full = false;
     return open;

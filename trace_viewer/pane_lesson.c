@@ -1,6 +1,5 @@
-/* The lesson's words so far: what was said, asked and checked up to the cursor, and the line of the lesson that
- * runs. The answer of the question one stands at is masked until it was asked for. For other panes:
- * lesson_line. */
+/* The lesson's words so far: what was said, asked and checked up to the cursor. Its text is the source pane's. The
+ * answer of the question one stands at is masked until it was asked for. For other panes: lesson_line. */
 #include "panes.h"
 
 #include "answering.h"
@@ -8,7 +7,7 @@
 #include "base/visible.h"
 #include "glyph.h"
 #include "question.h"
-#include "secrets.h"
+#include "raised.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -29,34 +28,6 @@ lesson_line(const struct model *model, size_t seq)
             return event->line;
     }
     return 0;
-}
-
-/* The lesson's text around its current line, in the rows of `pane`. */
-static void
-draw_lines(const struct model *model, const struct view *view, struct canvas *pane, const struct secrets *secrets)
-{
-    const char *text = secrets->text;
-    int         row = 0, rows = pane->height;
-    uint32_t current = lesson_line(model, view->cursor), number = 1;
-    uint32_t first = current > (uint32_t)rows / 2 ? current - (uint32_t)rows / 2 : 1;
-    while (*text != '\0' && number < first + (uint32_t)rows) {
-        size_t length = strcspn(text, "\n");
-        if (number >= first) {
-            char line[512];
-            secrets_line(secrets, text, length, line, sizeof line);
-            bool here = number == current;
-            struct style style = { .attr = here ? ATTR_BOLD : 0, .ink = here ? INK_PLAIN : INK_DIM };
-            if (here)
-                canvas_put(pane, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
-            int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%3u ", number);
-            canvas_text(pane, row, column, style, line);
-            if (column + glyph_width(line, pane->width + 1) > pane->width)
-                canvas_put(pane, row, pane->width - 1, style, 0x2026); /* it goes on */
-            row++;
-        }
-        number++;
-        text += length + (text[length] == '\n');
-    }
 }
 
 /* What begins at `at` takes at most `room` cells. */
@@ -170,15 +141,19 @@ draw_open_question(const struct telling *telling, size_t seq, struct canvas *pan
                     answering_hint(telling->view, model));
 }
 
-/* What failed and why; the tables below that have no room here, and are among the event's arguments. */
+/* What failed and why, and who has raised it so far; the tables below that have no room here, and are among the event's
+ * arguments. */
 static void
-print_fault(const struct model *model, size_t seq, struct str *out)
+print_fault(const struct telling *telling, size_t seq, struct str *out)
 {
-    const char *report = model_argument_text(model, seq, "report");
-    const char *text   = report[0] != '\0' ? report : model_argument_text(model, seq, "message");
-    const char *tables = strstr(text, "\n\n");
-    int         length = (int)(tables != NULL ? (size_t)(tables - text) : strlen(text));
-    str_addf(out, "\u00d7 %s: %.*s", model_kind(model, seq), length, text);
+    const struct model *model = telling->model;
+    const char         *text = raised_report(model, seq), *tables = strstr(text, "\n\n");
+    struct str          lanes = { 0 };
+    raised_print_lanes(model, seq, telling->view->cursor, &lanes);
+    str_addf(out, "\u00d7 %s", model_kind(model, seq));
+    str_enclose(out, " on ", &lanes, "");
+    str_addf(out, ": %.*s", (int)(tables != NULL ? (size_t)(tables - text) : strlen(text)), text);
+    str_free(&lanes);
 }
 
 static void
@@ -200,15 +175,21 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
     } else if (model_is_lesson(model, seq, "check")) {
         int64_t ok = 0;
         model_argument(model, seq, "ok", &ok);
-        style.ink = ok ? INK_GOOD : WORK_FAULT;
+        bool edited = !ok && view_is_edited(telling->view, seq);
+        style.ink = ok ? INK_GOOD : edited ? INK_ACCENT : WORK_FAULT;
         const char *name = model_argument_text(model, seq, "text");
-        str_add(&text, ok ? "ok " : "NOT OK ");
+        str_add(&text, ok ? "ok " : edited ? "not ok in the changed run: " : "NOT OK ");
         visible_add(&text, name, strlen(name), VISIBLE_LINE); /* a name has one line, whatever it says */
-        if (!ok)
-            str_addf(&text, "\n%s", model_argument_text(model, seq, "detail"));
+        const char *detail = ok ? "" : model_argument_text(model, seq, "detail");
+        str_addf(&text, "%s%s", detail[0] != '\0' ? "\n" : "", detail);
+        if (edited)
+            str_addf(&text, "\nThe lesson's numbers are for the unchanged run. You changed this one at event %zu: %s.",
+                     telling->view->edited.at, telling->view->edited.how);
     } else if (model_work(model, seq) == WORK_FAULT) {
+        if (raised_repeats(model, seq))
+            return;
         style.ink = WORK_FAULT;
-        print_fault(model, seq, &text);
+        print_fault(telling, seq, &text);
     }
     canvas_wrap(pane, lines, 1, style, canvas_words(pane, &text));
     str_free(&text);
@@ -337,8 +318,8 @@ first_shown(const struct telling *telling, size_t end, const struct canvas *pane
     return first;
 }
 
-/* The items up to the cursor, the last ones last, so that the newest is always on the screen. Answers the rows used. */
-static int
+/* The items up to the cursor, the last ones last, so that the newest is always on the screen. */
+static void
 draw_said(const struct model *model, const struct view *view, struct canvas *pane, int scrolled)
 {
     struct telling telling = { model, view, pane->height <= LESSON_BRIEF_ROWS, false };
@@ -354,7 +335,6 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
     int skip = rows - pane->height - scrolled;
     struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };
     draw_items(&telling, first, end, pane, &lines);
-    return lines.row;
 }
 
 /* For a projector: what is new alone, in the middle, bold, with a row between its rows where there is room. */
@@ -391,24 +371,7 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
         draw_large(scene, pane);
         return;
     }
-    const struct model *model = scene->model;
-    const struct view  *view = scene->view;
-    const char *path, *text = trace_source_text(model->trace, &path);
-    bool asked = model_is_lesson(model, view->cursor, "ask") || view_is_predicting(view); /* needs the rows more */
-    int  least = asked ? 8 : 4;
-    int  lines = text[0] == '\0' || pane->height < least ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
-    if (lesson_new_rows(scene, pane->width) > pane->height - lines)
-        lines = 0; /* what is new comes before what is all around it */
-    struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
-    int used = draw_said(model, view, &words, skip);
-    int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */
-    struct canvas rest = canvas_part(pane, from, 0, pane->height - from, pane->width);
-    struct secrets secrets;
-    if (secrets_find(model, view, text, &secrets))
-        draw_lines(model, view, &rest, &secrets);
-    else
-        canvas_starve(pane);
-    secrets_free(&secrets);
+    draw_said(scene->model, scene->view, pane, skip);
 }
 
 static enum concern

@@ -102,17 +102,12 @@ buckets_parties(const struct state *state, int ranks, int here, struct str *out)
 
 /* ---- names ---- */
 
-/* Of each parameter the name that an event told last; then of those without one, what comes next in this iteration's
- * past of other ranks. */
-void
-bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_names *names)
+/* From event to event as long as the rank's model is the same one. A step of -1 ends before event 0, as ~0 is none. */
+static void
+read_names(const struct trace *trace, int rank, size_t seq, size_t step, struct bucket_names *names)
 {
     int kind = trace_kind_id(trace, "ddp.mark_variable_ready"), announced = trace_kind_id(trace, "ddp.init");
-    *names = (struct bucket_names){ { 0 } };
-    const struct trace_kind *info = kind >= 0 ? trace_kind(trace, (unsigned)kind) : NULL;
-    if (info == NULL || info->arg_count < 4 || strcmp(info->arg_name[3], "name") != 0)
-        return;
-    for (size_t steps = 0; steps < NEAR && seq < trace_count(trace); steps++, seq--) {
+    for (size_t steps = 0; steps < NEAR && seq < trace_count(trace); steps++, seq += step) {
         const struct trace_event *event = trace_event(trace, seq);
         if (event->kind == announced && event->rank == rank && event->phase == PHASE_BEGIN)
             return;
@@ -120,6 +115,20 @@ bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_name
         if (event->kind == kind && param >= 0 && param < (int64_t)countof(names->texts) && names->texts[param] == 0)
             names->texts[param] = event->args[3];
     }
+}
+
+/* Of each parameter the name that an event told last; of those that had no turn yet the one that it will have, if that
+ * is recorded: a name is the same all along. */
+void
+bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_names *names)
+{
+    int kind = trace_kind_id(trace, "ddp.mark_variable_ready");
+    *names = (struct bucket_names){ { 0 } };
+    const struct trace_kind *info = kind >= 0 ? trace_kind(trace, (unsigned)kind) : NULL;
+    if (info == NULL || info->arg_count < 4 || strcmp(info->arg_name[3], "name") != 0)
+        return;
+    read_names(trace, rank, seq, (size_t)-1, names);
+    read_names(trace, rank, seq + 1, 1, names);
 }
 
 void

@@ -43,7 +43,7 @@ every_size_is_drawn_without_control_characters(void **state)
             rig.view.chosen = (enum pane)((width + height) % PANE_COUNT);
             rig.view.focus = (enum pane)(height % PANE_COUNT);
             rig.view.full = width % 5 == 0;
-            rig.view.help = width % 11 == 0;
+            rig.view.help = width % 11 == 0 ? HELP_KEYS : width % 11 == 1 ? HELP_FIRST : HELP_NONE;
             struct canvas canvas;
             draw(&rig, width, height, &all_capabilities[(width + height) % 4], &canvas);
             for (int row = 0; row < height; row++)
@@ -53,7 +53,8 @@ every_size_is_drawn_without_control_characters(void **state)
                 }
             canvas_free(&canvas);
         }
-    rig.view.full = rig.view.help = false;
+    rig.view.full = false;
+    rig.view.help = HELP_NONE;
     rig_end(&rig);
 }
 

@@ -38,7 +38,7 @@ my $ringside = "$out/ringside";
 my $trace = "$FindBin::Bin/../../$out/viewer-keys.trace";
 $trace = "$out/viewer-keys.trace" if $out =~ m{^/};
 is(system("$ringside run --quiet --trace $trace lessons/01-six-rows.lua >/dev/null 2>&1"), 0, 'lesson 01 makes a trace');
-my $help = `$out/trace_viewer $trace --print --size 140x120 --keys '?'`;
+my $help = `$out/trace_viewer $trace --print --size 140x120 --keys '??'`;
 for my $row (@rows) {
     my ($name, $keys, $text) = @$row;
     ok(index($help, $name) >= 0 && index($help, $text) >= 0, "? lists $name");

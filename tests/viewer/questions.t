@@ -143,13 +143,14 @@ my $first_at = ":goto $first<Enter>";
 my ($shows, $later) = ('<Enter><Enter>', '<Enter><Esc>');
 my $second_at = "$first_at$shows:goto $second<Enter>";
 like(found(''), qr{^1/4; more is hidden until you answer}, 'before the first question: only what came before it is found');
-like(found($first_at), qr{^4/4; more is hidden}, 'at it, too');
-like(frame('80x24', "$first_at/dp.scatter.chunk<Enter>nn"), qr/step $first\//, 'no key finds what is hidden');
+like(found($first_at), qr{^1/4  from the start again; more is hidden}, 'at it, too');
+like(frame('80x24', "$first_at/dp.scatter.chunk<Enter>" . 'n' x $_), qr/step @{[$chunks[$_ % 4]]}\//, "no key finds what is hidden: n $_ times")
+    for 0 .. 4;
 like(found("$first_at$shows"), qr{^5/7; more is hidden}, 'answered: all up to the second question');
 like(found("$second_at$shows"), qr{^8/10$}, 'both answered: all');
-like(found("$first_at$later"), qr{^4/4; more is hidden}, 'put off: what it hides stays hidden');
-like(found("$first_at$later:goto $second<Enter>"), qr{^4/4; more is hidden}, 'from the second question, too');
-like(found("$first_at${later}G$shows"), qr{^4/4; more is hidden}, 'and when that is answered');
+like(found("$first_at$later"), qr{^1/4  from the start again; more is hidden}, 'put off: what it hides stays hidden');
+like(found("$first_at$later:goto $second<Enter>"), qr{^1/4  from the start again; more is hidden}, 'from the second question, too');
+like(found("$first_at${later}G$shows"), qr{^1/4  from the start again; more is hidden}, 'and when that is answered');
 like(frame('80x24', "$first_at${later}sssss"), qr/step (?!$first)\d+\//, 'put off: one goes on');
 like(frame('80x24', "$first_at${later}n" . '/dp.scatter.chunk<Enter>'), qr/more is hidden/, 'past what is hidden');
 unlike(frame('160x50', "$first_at$later" . 's' x $_), qr/^. \d+ dp\.scatter|main +dp\.scatter/m, 'no step shows it') for 1, 3, 9;
@@ -210,7 +211,7 @@ for my $key ('s', 'n', 'f', 'c', ':until dp<Enter>', '<F10>', '<Space>') {
 }
 like(frame('120x40', "$first_at<Enter><Space>"), qr/step $first\/.*Enter confirms or shows it/s, 'nor while it is being answered');
 unlike(frame('120x40', "$first_at<Enter>S"), qr/step $first\//, 'back one goes at any time');
-like(frame('80x24', "$first_at<Enter>?"), qr/Every command is a : line/, 'help is there, too');
+like(frame('80x24', "$first_at<Enter>??"), qr/Every command is a : line/, 'help is there, too');
 unlike(frame('120x40', "$first_at:pane event<Enter>"), qr/WRONG|WHY/, 'the Event pane keeps the sentences back');
 
 # ---- answers that are typed ----

@@ -69,6 +69,8 @@ shows(qr/step 1\/[\d?]+/, 's steps');
 type('S');
 shows(qr/step 0\/[\d?]+/, 'S steps back');
 type('?');
+shows(qr/six keys are enough/, '? says which keys are enough');
+type('?');
 shows(qr/go on by one event/, '? lists the keys');
 shows(qr/line 1 of \d+/, 'and says where in it one is');
 type('NPage');
