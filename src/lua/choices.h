@@ -8,7 +8,7 @@
 
 struct lesson_choice;
 
-enum { LESSON_CHOICES = 26 };   /* of a question at most */
+enum { LESSON_CHOICES = 25 };   /* of a question at most: the screen adds "I do not know" as its last letter */
 
 void choices_shuffle(struct lesson_choice *choices, int count, uint64_t seed, uint32_t question);
 #endif
