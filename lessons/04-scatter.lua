@@ -29,7 +29,7 @@ local text = {
   },
   bytes = {
     question = "How many of the 240 bytes move?",
-    choices = { "240", "168", "0" },
+    choices = { "0", "168", "240" },
     answer = "168",
     why = "Seven rows of 24 bytes. Device 0 reads its three in place.",
     wrong = {

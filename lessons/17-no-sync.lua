@@ -58,7 +58,7 @@ local text = {
   },
   gradient = {
     question = "With four all-reduces weight.grad[0, 0] came to 14, the mean of 6 and 22. And with one?",
-    choices = { "14", "5", "3.5" },
+    choices = { "3.5", "5", "14" },
     answer = "14",
     why = "grad holds all that was added since zero_grad, and grad is what the fourth backward sends.",
     wrong = {

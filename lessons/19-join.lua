@@ -32,7 +32,7 @@ local text = {
   told = "What was told: %s",
   joined = {
     question = "Now in ddp:join. Rank 0 sends zeros in the fourth iteration. What is rank 1's gradient?",
-    choices = { "3", "2", "1.5" },
+    choices = { "1.5", "2", "3" },
     answer = "1.5",
     why = "(0 + 3) / 2: DDP divides by all ranks, also by those that are done, so each batch counts alike.",
     wrong = {
@@ -54,7 +54,7 @@ local text = {
   },
   final = {
     question = "Divided by all ranks, rank 0 made three steps, down to w = 0.4. What is its w behind the join?",
-    choices = { "0.4", "0.1", "1" },
+    choices = { "0.1", "0.4", "1" },
     answer = "0.1",
     why = "When all are done, the last to end gives its whole state to the others: rank 1 went on to 0.1.",
     wrong = {

@@ -70,10 +70,9 @@ escape(struct driver *driver)
     view->search.active = view->full = false;
     view->help = HELP_NONE;
     view->focus = PANE_TIMELINE;
-    if (!open && !answering_lets_pass(view, driver->model))
-        drive_line(driver, "later");
-    else if (!open)
-        drive_line(driver, "out");
+    size_t waits = answering_waits(view, driver->model);
+    if (!open)
+        drive_line(driver, waits == NO_EVENT ? "out" : asking_holds(&view->asking, waits) ? "later" : "reveal");
 }
 
 /* No key acts beneath the list of keys: some page it, some close it. */
@@ -238,7 +237,7 @@ act_on_key(struct driver *driver, const char *key)
     else if (view->help && !leaves)
         help_key(driver, key, command);
     else if (!answering_key(view, driver->model, key) && !predict_key(view, driver->model, key) &&
-             !counts(driver, key) && !pane_key(driver, key))
+             !counts(driver, key) && !pane_key(driver, key) && !answering_letter(view, driver->model, key))
         act(driver, key);
 }
 

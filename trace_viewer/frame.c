@@ -159,6 +159,10 @@ words_to_say(const struct model *model, const struct view *view, enum lesson_roo
     size_t question = view_question(view, model);
     if (view->message[0] != '\0')
         return view->message;
+    if (question == NO_EVENT && answering_hint(view, model)[0] != '\0') {
+        style->attr = ATTR_BOLD;
+        return answering_hint(view, model);
+    }
     if (question != NO_EVENT && room == LESSON_ABSENT) {
         style->attr = ATTR_BOLD;
         return model_argument_text(model, question, "question");
@@ -171,6 +175,8 @@ words_to_say(const struct model *model, const struct view *view, enum lesson_roo
         return note;
     if (view->cursor == 0)
         return "n: next stage   ?: all keys";
+    if (answering_offers_predict(view))
+        return ":predict on asks you before each stop";
     return view->veil.draws ? "something is hidden until you answer: :question" : "";
 }
 

@@ -239,6 +239,7 @@ add_answers(struct hint_list *list, const struct model *model, const struct view
 {
     int  count = question_choices(model, view_question(view, model));
     bool taken = answering_has_keys(view), given = view->asking.chosen >= 0 || view->asking.typed[0] != '\0';
+    bool holds = asking_holds(&view->asking, view->cursor);
     char letters[8] = "";
     if (view_is_predicting(view)) {
         count = view->predict.count;
@@ -247,10 +248,9 @@ add_answers(struct hint_list *list, const struct model *model, const struct view
     }
     if (count > 1)
         snprintf(letters, sizeof letters, "a-%c", 'a' + (count - 1) % 26);
-    if (taken && count > 1)
-        add_hint(list, letters, "choose");
+    add_hint(list, letters, "choose");
     add_hint(list, "Enter", !taken ? "answer" : given ? "confirm" : "show it");
-    add_hint(list, "Esc", view_is_predicting(view) ? "go on" : "later");
+    add_hint(list, "Esc", view_is_predicting(view) ? "go on" : holds ? "later" : "show it");
 }
 
 static void

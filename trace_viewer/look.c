@@ -11,7 +11,7 @@
 static void
 enter(struct view *view, struct model *model)
 {
-    size_t question = view_question(view, model);
+    size_t question = answering_waits(view, model);
     if (question == NO_EVENT && view->focus != PANE_TIMELINE && pane_has_choices(view->focus)) {
         pane_enter(model, view, view->focus);
         return;

@@ -4,6 +4,7 @@
 
 #include "answering.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "base/visible.h"
 #include "glyph.h"
 #include "question.h"
@@ -37,25 +38,40 @@ fits(const char *at, int room)
     return glyph_width(at, room + 1) <= room;
 }
 
+/* Behind the choices of a question that is open, where the line has room: what one may always say. */
+static void
+print_unknown(const struct model *model, size_t seq, bool has_room, struct str *out)
+{
+    int count = question_choices(model, seq);
+    if (has_room && count > 0)
+        str_addf(out, "   %c) " QUESTION_UNKNOWN, 'a' + (count - 1) % 26);
+    str_add(out, "\n");
+}
+
 /* The question's words; its choices behind them where the line has room, else on one line, else each on its own. */
 static void
-print_asked(const struct model *model, size_t seq, int width, struct str *out)
+print_asked(const struct model *model, size_t seq, int width, bool open, struct str *out)
 {
+    enum { UNKNOWN_WIDTH = sizeof "   a) " QUESTION_UNKNOWN - 1 };
     const char *words = model_argument_text(model, seq, "question");
-    const char *choices = question_choices(model, seq) > 1 ? strstr(words, "  a) ") : NULL;
+    const char *choices = question_choices(model, seq) > 0 ? strstr(words, "  a) ") : NULL;
+    struct question_choice choice;
+    open &= strstr(words, ") " QUESTION_UNKNOWN) == NULL; /* the lesson says it itself */
     if (choices == NULL || fits(words, width - 2)) {
-        str_addf(out, "? %s\n", words);
+        str_addf(out, "? %s", words);
+        print_unknown(model, seq, open && fits(words, width - 2 - UNKNOWN_WIDTH), out);
         return;
     }
     str_addf(out, "? %.*s\n", (int)(choices - words), words);
     choices += 2;
     if (fits(choices, width - HANG)) {
-        str_addf(out, "%s\n", choices);
+        str_add(out, choices);
+        print_unknown(model, seq, open && fits(choices, width - HANG - UNKNOWN_WIDTH), out);
         return;
     }
-    struct question_choice choice;
     for (int i = 0; question_choice(model, seq, i, &choice); i++)
-        str_addf(out, "%c) %.*s\n", 'a' + i % 26, (int)choice.text.length, choice.text.text);
+        if (strstr(choices, ") " QUESTION_UNKNOWN) != NULL || !question_is_unknown(choice.text))
+            str_addf(out, "%c) %.*s\n", 'a' + i % 26, (int)choice.text.length, choice.text.text);
 }
 
 /* What was answered, and what is said of it where it is wrong. */
@@ -63,7 +79,7 @@ static void
 print_given(const struct model *model, const struct given *given, struct str *out)
 {
     struct question_choice choice;
-    if (given == NULL || given->how != GIVEN_ANSWER)
+    if (given == NULL || given->how < GIVEN_UNKNOWN)
         return;
     if (given->choice < 0) {
         str_addf(out, "you: %s\n", given->text);
@@ -81,7 +97,7 @@ static void
 print_question(const struct telling *telling, size_t seq, int width, struct str *out)
 {
     const struct model *model = telling->model;
-    print_asked(model, seq, width, out);
+    print_asked(model, seq, width, false, out);
     if (asking_is_open(&telling->view->asking, seq)) {
         str_add(out, "put off; :question comes back to it");
         return;
@@ -127,7 +143,7 @@ draw_open_question(const struct telling *telling, size_t seq, struct canvas *pan
     struct str  text = { 0 };
     struct question_choice choice;
     if (telling->brief && !taken)
-        print_asked(model, seq, pane->width - 1, &text);
+        print_asked(model, seq, pane->width - 1, true, &text);
     else
         str_addf(&text, "? %.*s", (int)(choices != NULL ? (size_t)(choices - words) : strlen(words)), words);
     canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, canvas_words(pane, &text));
@@ -154,6 +170,21 @@ print_fault(const struct telling *telling, size_t seq, struct str *out)
     str_enclose(out, " on ", &lanes, "");
     str_addf(out, ": %.*s", (int)(tables != NULL ? (size_t)(tables - text) : strlen(text)), text);
     str_free(&lanes);
+}
+
+/* At the lesson's end: what was answered. "I do not know" is neither right nor wrong. */
+static void
+print_answers(const struct asking *asking, struct str *out)
+{
+    static const struct { enum given_how how; const char *words; } rows[] = {
+        { GIVEN_RIGHT, "right" }, { GIVEN_WRONG, "wrong" }, { GIVEN_UNKNOWN, QUESTION_UNKNOWN },
+        { GIVEN_SHOWN, "shown" }, { GIVEN_LATER, "put off" },
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        size_t count = asking_count(asking, rows[i].how);
+        if (count > 0)
+            str_addf(out, "%s%zu %s", out->len > 0 ? ", " : "your answers: ", count, rows[i].words);
+    }
 }
 
 static void
@@ -190,6 +221,8 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
             return;
         style.ink = WORK_FAULT;
         print_fault(telling, seq, &text);
+    } else if (model_is_lesson(model, seq, "end")) {
+        print_answers(&telling->view->asking, &text);
     }
     canvas_wrap(pane, lines, 1, style, canvas_words(pane, &text));
     str_free(&text);

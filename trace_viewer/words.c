@@ -1,6 +1,7 @@
 /* The screen in words. Interface: words_of_step, words_of_lanes, words_of_pane. */
 #include "words.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "frame_panes.h"
@@ -126,6 +127,8 @@ add_question(const struct scene *scene, struct str *out)
     const struct model    *model = scene->model;
     size_t                 question = view_question(scene->view, model);
     struct question_choice choice;
+    if (answering_offers_predict(scene->view))
+        str_add(out, "to be asked before each stop: predict on\n");
     if (question == NO_EVENT)
         return;
     const char *words = model_argument_text(model, question, "question"), *choices = strstr(words, "  a) ");

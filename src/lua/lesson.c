@@ -13,6 +13,7 @@
 #include "device/device.h"
 #include "hw/cost.h"
 #include "hw/presets.h"
+#include "lua/choices.h"
 #include "lua/close.h"
 #include "lua/dial.h"
 #include "lua/internal.h"
@@ -24,7 +25,7 @@
 #include "trace/schema.h"
 #include "trace/writer.h"
 
-enum { LESSON_CHOICES = 26, LESSON_DEVICES = DEVICE_MAX, LESSON_COSTS = 64 };
+enum { LESSON_DEVICES = DEVICE_MAX, LESSON_COSTS = 64 };
 
 static void
 drop_own_lesson(struct task *me, void *lesson)

@@ -15,6 +15,7 @@
 #include "base/visible.h"
 #include "c10d/job.h"
 #include "lua/check_list.h"
+#include "lua/choices.h"
 #include "lua/early.h"
 #include "sched/account.h"
 #include "sched/faults.h"
@@ -28,6 +29,7 @@ struct lesson {
     struct lesson_options options;
     struct lesson_head    head;
     bool                  begun;
+    uint32_t              asked;      /* questions so far */
     char                  name[128], title[256], prefix[128];
     char                  exercise[128]; /* file of the one that is checked; "" none */
     pthread_mutex_t       mutex;      /* guards what follows */
@@ -507,9 +509,10 @@ add_details(struct str *out, const struct lesson_question *question)
 
 /* Headless, a question is answered by its own answer. */
 bool
-lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question *question)
+lesson_ask(struct task *me, struct lesson *lesson, struct lesson_question *question)
 {
     struct str whole = { 0 }, details = { 0 }, out = { 0 };
+    choices_shuffle(question->choices, question->choice_count, lesson->head.seed, lesson->asked++);
     str_add(&whole, question->question);
     for (int i = 0; i < question->choice_count; i++)
         str_addf(&whole, "%s%c) %s", i == 0 ? "  " : "   ", 'a' + i % 26, question->choices[i].text);

@@ -126,7 +126,7 @@ shows(qr/step $at[3]\/[\d?]+/, 'the first viewer goes on');
 type('c');
 shows(qr/\? How many of the four/, 'a live run stops at a question');
 type('=');
-shows(qr/ \d+ lesson\.ask .*\n Enter answer  Esc later/, '= says where one is');
+shows(qr/ \d+ lesson\.ask .*\n a-d choose  Enter answer  Esc later/, '= says where one is');
 unlike(screen(), qr/answer = "3"|answer=3|chunk takes/, 'and nobody tells the answer');
 type('Enter', 'Enter');
 shows(qr/-> 3  chunk takes pieces/, 'Enter shows it, and why');
