@@ -189,6 +189,7 @@ is(step_of("$first_at${later}sssss"), step_of("$first_at$shows" . 'sssss'), 'one
 is(step_of("$first_at${later}nnn"), step_of("$first_at${shows}nnn"), 'so with n');
 is(step_of("$first_at${later}:break dp.scatter<Enter>:continue<Enter>"), step_of("$first_at$shows:break dp.scatter<Enter>:continue<Enter>"), 'and with breakpoints');
 unlike(frame('160x50', "$first_at${later}:break dp.scatter<Enter>:continue<Enter>"), qr/stopped by|chunks/, 'which do not tell it');
+unlike(frame('160x50', "$first_at${later}s"), qr/\w\.c:\d/, 'nor does the place in the source');
 like(frame('80x24', "$first_at${later}s<Enter>"), qr/step $first\/.*a-c choose  Enter show it/s, 'Enter there goes back and answers');
 $shown = frame('120x40', "$first_at${later}ss<Esc>");
 like($shown, qr/^ -> 2  WHY-1/m, 'Esc there shows the answer');
@@ -251,6 +252,21 @@ like(frame('120x40', "$first_at<Enter><Space>"), qr/step $first\/.*Enter confirm
 unlike(frame('120x40', "$first_at<Enter>S"), qr/step $first\//, 'back one goes at any time');
 like(frame('80x24', "$first_at<Enter>??"), qr/Every command is a : line/, 'help is there, too');
 unlike(frame('120x40', "$first_at:pane event<Enter>"), qr/WRONG|WHY/, 'the Event pane keeps the sentences back');
+
+# ---- the same in words ----
+my $words = sub {
+    open my $typed, '>', "$folder/typed" or die $!;
+    print $typed map { "$_\n" } @_;
+    close $typed or die $!;
+    return decode('UTF-8', scalar `$ringside step --plain $folder/hides.lua <$folder/typed 2>&1`);
+};
+my @told = split /\n\n/, $words->("until dp.scatter", 'continue', 'later', 'step', 'step', 'look lanes', 'reveal', 'where', 'leave');
+like($told[2], qr/^choice b: 2\nchoice c: I do not know$/m, 'live: one is asked, with all choices');
+like($told[$_], qr/^what: \d+ \? hidden.*^hidden by your question: question goes back to it, reveal shows the answer$/ms, 'a stop that is hidden is one') for 4, 5;
+unlike(join(' ', @told[ 4 .. 6 ]), qr/scatter|chunk/, 'and tells nothing, nor do the lanes');
+like($told[7], qr/-> 2  WHY-1/, 'the answer is shown there');
+like($told[8], qr/dp\.scatter/, 'with what stood there');
+like($words->('continue', 'answer c', 'step', 'leave'), qr/^it is 2  WHY-1\n.*^to be asked before each stop: predict on$/ms, 'one may not know it, and more is offered');
 
 # ---- answers that are typed ----
 open $lesson, '>', "$folder/free.lua" or die "no lesson: $!";
