@@ -15,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARRANGE_SLICE = 1 << 16, HELD = 1 << 30 }; /* events; bytes of the trace that may stay mapped */
+/* Events; bytes of the trace that may stay mapped. */
+enum { ARRANGE_SLICE = 1 << 16, HELD = 1 << 30, STORY_LEARNED = 1 << 20 };
 
 /* Kinds and lanes may be declared while the run goes on. */
 static bool
@@ -143,6 +144,16 @@ model_close(struct model *model)
     *model = (struct model){ 0 };
 }
 
+/* true: there is more to read. Of a large trace the story is read by who walks through it. */
+static bool
+learn_story(struct model *model, size_t slice)
+{
+    struct story *story = model->seen <= STORY_LEARNED ? model_story(model) : NULL;
+    size_t        seen  = story != NULL ? story_seen(story) : 0;
+    return story != NULL && seen < model->seen &&
+           story_read(story, model->seen - seen > slice ? seen + slice : model->seen) && story_seen(story) < model->seen;
+}
+
 bool
 model_learn(struct model *model, size_t slice)
 {
@@ -154,7 +165,8 @@ model_learn(struct model *model, size_t slice)
         model->stats = stats_new(model->trace, 0);
     bool stats = model->stats != NULL && stats_grow(model->stats, model->seen, slice);
     bool tensors = model->tensors != NULL && tensors_grow(model->tensors, slice);
-    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors || stats;
+    bool story = learn_story(model, slice);
+    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors || stats || story;
 }
 
 bool

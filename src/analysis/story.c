@@ -538,6 +538,12 @@ story_settled(const struct story *story)
 }
 
 size_t
+story_seen(const struct story *story)
+{
+    return story->read;
+}
+
+size_t
 story_count(const struct story *story)
 {
     return story->stop_count;
@@ -605,6 +611,14 @@ story_tell(struct story *story, const struct story_stop *stop, struct str *out)
                          .own = own_sentence(story, trace_kind(story->trace, round->kind)->name) };
     story_sentence(story->trace, &told, out);
     free(ranks);
+}
+
+void
+story_tell_event(struct story *story, size_t seq, struct str *out)
+{
+    const char *kind = trace_kind(story->trace, trace_event(story->trace, seq)->kind)->name;
+    struct told told = { .at = seq, .first = seq, .last = seq, .bucket = -1, .own = own_sentence(story, kind) };
+    story_sentence(story->trace, &told, out);
 }
 
 /* Sentences that differ by numbers alone are alike. */

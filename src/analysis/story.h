@@ -35,6 +35,7 @@ struct story_figures { size_t stops, questions, alike, untold, loose; };
 struct story *story_new(struct trace *trace);            /* borrows it; NULL: no memory */
 void          story_free(struct story *story);
 bool          story_read(struct story *story, size_t count);   /* events 0 to count - 1; false: no memory */
+size_t        story_seen(const struct story *story);           /* events read */
 bool          story_close(struct story *story);                /* all rounds are over */
 size_t        story_count(const struct story *story);          /* of stops, in the order of events */
 size_t        story_settled(const struct story *story);        /* stops before that event do not change any more */
@@ -44,5 +45,7 @@ size_t        story_index(const struct story *story, size_t seq);  /* of the fir
 void          story_again(const struct story *story, const struct story_stop *stop, struct str *out);
 /* The stop's sentence; no newline. */
 void          story_tell(struct story *story, const struct story_stop *stop, struct str *out);
+/* The same of one event, whether one stops there or not. */
+void          story_tell_event(struct story *story, size_t seq, struct str *out);
 void          story_figures(struct story *story, struct story_figures *out);
 #endif
