@@ -2,7 +2,7 @@
 #include "raised.h"
 
 #include "base/str.h"
-#include "page.h"
+#include "ranks.h"
 #include "trace/format.h"
 #include "trace/reader.h"
 
@@ -142,5 +142,5 @@ raised_print_lanes(const struct model *model, size_t fault, size_t cursor, struc
         if (raised[rank])
             ranks[count++] = rank;
     str_add(out, out->len > 0 && count > 0 ? ", " : "");
-    page_ranks(ranks, count, out);
+    ranks_print(ranks, count, out);
 }
