@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { ARGUMENTS = 4, VALUE_LEAST = 12, VALUE_READS = 32, HEAD_LEAST = 8, CUT = 3 /* an ellipsis in bytes */ };
+/* Of a value what still reads, what is least, and what is a sign that there is one; an ellipsis in bytes. */
+enum { ARGUMENTS = 4, VALUE_READS = 32, VALUE_LEAST = 12, VALUE_SIGN = 6, HEAD_LEAST = 8, CUT = 3 };
 
 struct value { size_t from, length; };
 
@@ -150,5 +151,6 @@ event_line_fit(const struct model *model, size_t seq, int room, struct str *text
     cut_longest(kind, room, VALUE_READS, text);
     drop_head(model, seq, room, text);
     cut_longest(kind, room, VALUE_LEAST, text);
+    cut_longest(kind, room, VALUE_SIGN, text);
     cut_head(kind, room, text);
 }

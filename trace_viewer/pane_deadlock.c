@@ -7,6 +7,7 @@
 #include "page.h"
 #include "parties.h"
 #include "raised.h"
+#include "ranks.h"
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "trace/reader.h"
@@ -235,7 +236,7 @@ print_try(const struct scene *scene, size_t seq, const struct parties *parties, 
     case FAULT_MISMATCH:
         if (party != NULL && party->rank_count > 0 && party->ranks[0] >= 0) {
             str_add(out, "Tab Enter back to ");
-            page_ranks(party->ranks, 1, out);
+            ranks_print(party->ranks, 1, out);
             str_add(out, party->first->stands == STANDS_RETURNED ? "'s end" : party->first->stands == STANDS_KILLED
                                                                              ? "'s death" : "'s call");
         } else

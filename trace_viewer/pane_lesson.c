@@ -418,6 +418,8 @@ draw_large(const struct scene *scene, struct canvas *pane)
     struct canvas words;
     int           width = pane->width >= LARGE_FROM ? pane->width * 3 / 4 : pane->width;
     first = first == end && end > 0 ? end - 1 : first;
+    while (first > 0 && first < end && raised_repeats(scene->model, scene->model->lessons[first]))
+        first--; /* it has nothing to say of its own */
     if (!canvas_init(&words, width > 0 ? width : 1, MOST_ROWS)) {
         canvas_starve(pane);
         return;

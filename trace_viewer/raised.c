@@ -2,7 +2,7 @@
 #include "raised.h"
 
 #include "base/str.h"
-#include "page.h"
+#include "ranks.h"
 #include "trace/format.h"
 #include "trace/reader.h"
 
@@ -80,14 +80,14 @@ raised_report(const struct model *model, size_t fault)
     return report[0] != '\0' ? report : model_argument_text(model, fault, "message");
 }
 
-/* What and why; the tables below that may be later ones. */
+/* What and why; the tables below that may be later ones. One that was asked for says nothing. */
 static bool
 says_the_same(const struct model *model, size_t one, size_t other)
 {
     const char *a = raised_report(model, one), *b = raised_report(model, other);
     const char *end = strstr(a, "\n\n");
     size_t      length = end != NULL ? (size_t)(end - a) : strlen(a);
-    return strncmp(a, b, length) == 0 && (b[length] == '\0' || strncmp(b + length, "\n\n", 2) == 0);
+    return length > 0 && strncmp(a, b, length) == 0 && (b[length] == '\0' || strncmp(b + length, "\n\n", 2) == 0);
 }
 
 /* The one before it, if both are one fault: nobody went on in between, or they say the same. */
@@ -113,7 +113,7 @@ raised_first(const struct model *model, size_t fault)
 bool
 raised_repeats(const struct model *model, size_t fault)
 {
-    size_t before = one_before(model, fault);
+    size_t before = is_fault(model, fault) ? one_before(model, fault) : NO_EVENT;
     for (int tried = 0; before != NO_EVENT && tried < LOOK_BACK; tried++) {
         if (says_the_same(model, before, fault))
             return true;
@@ -142,5 +142,5 @@ raised_print_lanes(const struct model *model, size_t fault, size_t cursor, struc
         if (raised[rank])
             ranks[count++] = rank;
     str_add(out, out->len > 0 && count > 0 ? ", " : "");
-    page_ranks(ranks, count, out);
+    ranks_print(ranks, count, out);
 }

@@ -135,6 +135,7 @@ for my $size ('80x24', '120x40', '200x60') {
     is(() = $words =~ /× fault\./g, 1, "$size: the Lesson pane tells it once");
     like($words, qr/× fault\.mismatch on main, r0-r2: /, "$size: with who raised it");
 }
+like(frame($wrong, '80x24', $last_of, ':layout teach<Enter>'), qr/Lesson ─.*× fault\.mismatch on main, r0-r2.* MISMATCH /s, 'on a projector, too');
 my $whole = frame($wrong, '100x50', $mismatch, '');
 is(() = $whole =~ /cause:|^ why /gm, 1, 'and why it happened is told once');
 like(frame($wrong, '80x24', $caught, ':pane fault<Enter>'), qr/what went wrong was caught; E goes back to it/, 'who asks for the pane then is told so');
