@@ -1,13 +1,10 @@
-/* The fold: what each event means for the rounds. Interface: story_new, story_read, story_close, story_count,
- * story_settled, story_at, story_index, story_tell, story_figures, story_free. */
+/* The fold: what each event means for the rounds. Interface: story_new, story_seen, story_read, story_close, story_count,
+ * story_settled, story_at, story_index, story_free. */
 #include "analysis/story_internal.h"
 
-#include <ctype.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/str.h"
 #include "base/vec.h"
 
 /* ---- who ---- */
@@ -27,87 +24,53 @@ rank_at(struct story *story, int number)
     return &story->ranks[number];
 }
 
-static bool
-is_main_lane(const struct story *story, const struct trace_event *event)
+/* The ranks of another spawn begin once all of the one before have ended, or one of them begins again. */
+static void
+note_start(struct story *story, const struct trace_event *event)
 {
-    const char *name = trace_lane_at(story->trace, event->lane)->name, *space = strrchr(name, ' ');
-    return event->rank < 0 ? event->lane == story->main_lane : space != NULL && strcmp(space, " main") == 0;
+    struct story_rank *rank = &story->ranks[rank_number(event->rank)];
+    if (rank->spawn == story->spawn || story->alive == 0) {
+        story->spawn++;
+        story->world = story->alive = 0;
+    }
+    *rank = (struct story_rank){ .spawn = story->spawn, .act = NO_ROUND };
+    story->alive++;
+    story->lanes[event->lane].count = 0;
+}
+
+static void
+note_end(struct story *story, const struct trace_event *event)
+{
+    int                number = rank_number(event->rank);
+    struct story_rank *rank   = &story->ranks[number];
+    story->loose += rank->loose;
+    rank->loose = 0;
+    rank->ended = true;
+    forget_issues(story, event->rank);
+    rank_ends(story, number);
+    story->alive -= story->alive > 0;
+    if (story->alive == 0)
+        rounds_close(story, false);
 }
 
 static void
 note_task(struct story *story, const struct trace_event *event, enum story_role role)
 {
-    struct story_rank *rank = &story->ranks[rank_number(event->rank)];
-    if (event->rank < 0 || !is_main_lane(story, event))
+    if (event->rank < 0 || !story->lanes[event->lane].is_main)
         return;
-    if (role == ROLE_END) {
-        story->loose += rank->has_act ? 0 : rank->loose;
-        rank->loose = 0;
-        rank_ends(story, rank_number(event->rank));
-        return;
-    }
-    if (rank->spawn == story->spawn) { /* again: the ranks of another spawn begin */
-        story->spawn++;
-        story->world = 0;
-    }
-    rank->spawn   = story->spawn;
-    rank->act     = NO_ROUND;
-    rank->has_act = false;
-}
-
-/* ---- calls: whose collective is it, and which bucket's ---- */
-
-static void
-note_issue(struct story *story, const struct trace_event *event)
-{
-    const struct story_lane *lane = &story->lanes[event->lane];
-    const struct story_rank *rank = &story->ranks[rank_number(event->rank)];
-    struct issue issue = { .rank = event->rank, .operation = event->args[0], .sequence = event->args[1],
-                           .group = event->args[3], .bucket = -1, .own = true };
-    for (size_t i = 0; i < lane->count; i++) {
-        const struct story_kind *kind = &story->kinds[lane->open[i].kind];
-        issue.own    = issue.own && !kind->shields;
-        issue.bucket = kind->shields ? lane->open[i].bucket : issue.bucket; /* of the innermost */
-    }
-    if (!is_main_lane(story, event) && rank->act != NO_ROUND && story->kinds[story->rounds[rank->act].kind].shields)
-        issue.own = false; /* from a task of the backward's */
-    if (vec_room(&story->issues, &story->issue_room, story->issue_count + 1, sizeof *story->issues))
-        story->issues[story->issue_count++] = issue;
+    if (role == ROLE_START)
+        note_start(story, event);
     else
-        story->starved = true;
+        note_end(story, event);
 }
 
-/* "all_reduce" is done by c10d.allreduce. */
-static bool
-is_operation(const char *operation, const char *kind)
+/* The act or scene that a rank comes to has what it did on its way there. */
+static void
+rank_is_told(struct story *story, const struct trace_event *event)
 {
-    for (kind += strncmp(kind, "c10d.", 5) == 0 ? 5 : 0;; operation++, kind++) {
-        while (*operation == '_')
-            operation++;
-        while (*kind == '_')
-            kind++;
-        if (*operation != *kind || *kind == '\0')
-            return *operation == *kind;
-    }
-}
-
-/* The oldest call of that rank that the event begins; it is forgotten. false: there is none. */
-static bool
-take_issue(struct story *story, const struct trace_event *event, struct issue *out)
-{
-    const struct story_kind *kind = &story->kinds[event->kind];
-    const char              *name = trace_kind(story->trace, event->kind)->name;
-    for (size_t i = 0; i < story->issue_count; i++) {
-        const struct issue *issue = &story->issues[i];
-        if (issue->rank != event->rank || (kind->sequence >= 0 && issue->sequence != event->args[kind->sequence]) ||
-            !is_operation(trace_text_at(story->trace, issue->operation), name))
-            continue;
-        *out = *issue;
-        memmove(&story->issues[i], &story->issues[i + 1], (story->issue_count - i - 1) * sizeof *issue);
-        story->issue_count--;
-        return true;
-    }
-    return false;
+    struct story_rank *rank = &story->ranks[rank_number(event->rank)];
+    rank->is_told = true;
+    rank->loose   = 0;
 }
 
 /* ---- rounds of events ---- */
@@ -168,10 +131,12 @@ sketch_of(const struct story *story, const struct trace_event *event, size_t seq
     if (kind->bucket >= 0)
         round.bucket = event->args[kind->bucket];
     round.mark = mark_of_bucket(story, event->rank, round.bucket, round.mark);
+    round.track = story->lanes[event->lane].track;
     if (event->rank < 0) {
         round.expected = 1;
-        round.is_wide  = !is_main_lane(story, event);
+        round.is_wide  = event->lane != story->main_lane;
     } else {
+        round.world    = story->world;
         round.expected = kind->world >= 0 ? (int)event->args[kind->world] : story->world;
     }
     return round;
@@ -181,9 +146,10 @@ sketch_of(const struct story *story, const struct trace_event *event, size_t seq
 static uint32_t
 round_at(struct story *story, const struct trace_event *event, uint64_t thing, const struct round *sketch)
 {
-    uint64_t words[6] = { event->kind, sketch->spawn, event->iteration, thing, (uint64_t)sketch->step, event->lane };
+    uint64_t words[7] = { event->kind, sketch->spawn, event->iteration, thing, (uint64_t)sketch->step, event->lane };
     words[5] = count_up(story, key_of(3, words, 6));
-    return round_of(story, key_of(4, words, 6) ^ (event->rank < 0), sketch);
+    words[6] = event->rank < 0 ? 0 : 1 + (uint64_t)sketch->track;
+    return round_of(story, key_of(4, words, 7), rank_number(event->rank), sketch);
 }
 
 /* ---- acts and scenes ---- */
@@ -209,9 +175,8 @@ act_before(struct story *story, const struct trace_event *event, const struct ro
 static uint32_t
 begin_act(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing)
 {
-    int                number = rank_number(event->rank);
-    struct story_rank *rank = &story->ranks[number];
-    struct round       sketch = sketch_of(story, event, seq);
+    int          number = rank_number(event->rank);
+    struct round sketch = sketch_of(story, event, seq);
     sketch.is_act = true;
     uint32_t round = round_at(story, event, thing, &sketch);
     if (round == NO_ROUND)
@@ -219,12 +184,13 @@ begin_act(struct story *story, const struct trace_event *event, size_t seq, uint
     uint32_t like = act_before(story, event, &sketch, round);
     if (story->rounds[round].first == seq)
         story->rounds[round].like = like;
-    story->fault  = NO_ROUND;
-    rank->act     = round;
-    rank->has_act = true;
-    rank->loose   = 0;
+    story->fault = NO_ROUND;
+    if (story->lanes[event->lane].is_main)
+        story->ranks[number].act = round;
+    rank_is_told(story, event);
+    round_enter(story, round, number);
     round_come(story, round, number, seq);
-    rank_moves_on(story, number, round, true);
+    rank_moves_on(story, number, round);
     return round;
 }
 
@@ -232,17 +198,20 @@ static uint32_t
 begin_scene(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing, const struct round *sketch)
 {
     uint32_t round = round_at(story, event, thing, sketch);
-    round_enter(story, round, rank_number(event->rank));
+    rank_is_told(story, event);
     if (story->kinds[event->kind].part == PART_OPENING)
         round_come(story, round, rank_number(event->rank), seq);
+    else
+        round_enter(story, round, rank_number(event->rank));
     return round;
 }
 
 static void
 end_scene(struct story *story, const struct trace_event *event, size_t seq, uint32_t round)
 {
+    round_leave(story, round, rank_number(event->rank));
     round_come(story, round, rank_number(event->rank), seq);
-    rank_moves_on(story, rank_number(event->rank), round, false);
+    rank_moves_on(story, rank_number(event->rank), round);
 }
 
 /* A collective: of the lesson's own it is an act, of a bucket a scene. */
@@ -265,7 +234,7 @@ begin_call(struct story *story, const struct trace_event *event, size_t seq)
         lane->folded = !first;
         return round;
     }
-    if (issue.bucket < 0 || strcmp(trace_kind(story->trace, event->kind)->name, "c10d.allreduce") != 0)
+    if (issue.bucket < 0 || !story->kinds[event->kind].sums)
         return NO_ROUND;
     struct round sketch = sketch_of(story, event, seq);
     sketch.bucket = issue.bucket;
@@ -306,6 +275,22 @@ begin_hop(struct story *story, const struct trace_event *event, size_t seq)
 
 /* ---- words ---- */
 
+/* A check that holds is no word. */
+static bool
+holds(const struct story_kind *kind, const struct trace_event *event)
+{
+    return kind->role == ROLE_CHECK && event->args[1] != 0;
+}
+
+/* Says with one of these between them are two stops: a stage that begins or ends, another word. */
+static bool
+ends_words(const struct story_kind *kind, const struct trace_event *event)
+{
+    if (kind->part == PART_WORD)
+        return kind->role != ROLE_SAY && !holds(kind, event);
+    return kind->part != PART_QUIET && (event->phase != PHASE_INSTANT || kind->part == PART_SCENE);
+}
+
 /* Words at one line of the lesson, by whatever rank; those that follow each other on a lane are one stop. */
 static void
 take_word(struct story *story, const struct trace_event *event, size_t seq)
@@ -315,26 +300,25 @@ take_word(struct story *story, const struct trace_event *event, size_t seq)
     struct round sketch = sketch_of(story, event, seq);
     sketch.is_word  = true;
     sketch.is_wide  = false;
-    sketch.expected = 0;
     uint64_t words[4] = { event->kind, sketch.spawn, event->line, (uint64_t)(event->rank + 1) };
     words[3] = count_up(story, key_of(9, words, 4));
     uint64_t key = key_of(10, words, 4), known;
     story->fault = NO_ROUND;
     if (map_get(&story->by_key, key, &known))
         return;
-    if (kind->role == ROLE_SAY && lane->word != NO_ROUND) {
+    if (kind->role == ROLE_SAY && lane->word != NO_ROUND && !story->rounds[lane->word].closed) {
         round_come(story, lane->word, rank_number(event->rank), seq);
         if (!map_set(&story->by_key, key, lane->word))
             story->starved = true;
         return;
     }
-    uint32_t round = round_of(story, key, &sketch);
+    uint32_t round = round_of(story, key, rank_number(event->rank), &sketch);
     round_come(story, round, rank_number(event->rank), seq);
     if (kind->role == ROLE_SAY)
         lane->word = round;
     else if (round != NO_ROUND)
         round_close(story, round);
-    story->questions += strcmp(trace_kind(story->trace, event->kind)->name, "lesson.ask") == 0;
+    story->questions += kind->role == ROLE_ASK;
 }
 
 /* The first of a fault's errors is its stop: it closes what is open. */
@@ -343,12 +327,12 @@ take_fault(struct story *story, const struct trace_event *event, size_t seq)
 {
     if (story->fault != NO_ROUND)
         return;
-    rounds_close(story);
+    rounds_close(story, true);
     struct round sketch = sketch_of(story, event, seq);
     uint64_t     words[2] = { event->kind, seq };
     sketch.is_word = true;
     sketch.is_wide = false;
-    uint32_t round = round_of(story, key_of(11, words, 2), &sketch);
+    uint32_t round = round_of(story, key_of(11, words, 2), rank_number(event->rank), &sketch);
     round_come(story, round, rank_number(event->rank), seq);
     if (round != NO_ROUND)
         round_close(story, round);
@@ -356,6 +340,14 @@ take_fault(struct story *story, const struct trace_event *event, size_t seq)
 }
 
 /* ---- events ---- */
+
+/* A detail of a rank of which nothing has been told so far. */
+static void
+note_detail(struct story *story, const struct trace_event *event)
+{
+    struct story_rank *rank = &story->ranks[rank_number(event->rank)];
+    rank->loose += !rank->is_told;
+}
 
 static void
 take_begin(struct story *story, const struct trace_event *event, size_t seq)
@@ -377,10 +369,8 @@ take_begin(struct story *story, const struct trace_event *event, size_t seq)
     else if (kind->part == PART_SCENE || kind->part == PART_OPENING) {
         struct round sketch = sketch_of(story, event, seq);
         round = begin_scene(story, event, seq, thing, &sketch);
-    } else if (kind->part == PART_DETAIL && act_around(story, event) == NO_ROUND)
-        story->ranks[rank_number(event->rank)].loose++;
-    if (kind->waits)
-        rank_moves_on(story, rank_number(event->rank), NO_ROUND, false);
+    } else if (kind->part == PART_DETAIL)
+        note_detail(story, event);
     if (!vec_room(&lane->open, &lane->room, lane->count + 1, sizeof *lane->open)) {
         story->starved = true;
         return;
@@ -397,6 +387,21 @@ leave_act(struct story *story, const struct trace_event *event, uint32_t round)
         rank->act = story->rounds[round].act;
 }
 
+/* Stages whose ends were lost: something around them has ended. */
+static void
+abandon(struct story *story, const struct trace_event *event, const struct stage *from, const struct stage *to)
+{
+    for (; to > from; to--) {
+        uint32_t round = to[-1].round;
+        if (round == NO_ROUND)
+            continue;
+        if (story->rounds[round].is_act)
+            leave_act(story, event, round);
+        else
+            round_leave(story, round, rank_number(event->rank));
+    }
+}
+
 static void
 take_end(struct story *story, const struct trace_event *event, size_t seq)
 {
@@ -406,6 +411,7 @@ take_end(struct story *story, const struct trace_event *event, size_t seq)
         at--;
     if (at == 0)
         return; /* its begin was lost */
+    abandon(story, event, &lane->open[at], &lane->open[lane->count]);
     uint32_t round = lane->open[at - 1].round;
     lane->count = at - 1;
     if (round == NO_ROUND)
@@ -420,6 +426,8 @@ static void
 take_instant(struct story *story, const struct trace_event *event, size_t seq)
 {
     const struct story_kind *kind = &story->kinds[event->kind];
+    if (kind->part == PART_DETAIL)
+        note_detail(story, event);
     if (kind->role == ROLE_START || kind->role == ROLE_END)
         note_task(story, event, kind->role);
     else if (kind->role == ROLE_ISSUE)
@@ -431,7 +439,7 @@ take_instant(struct story *story, const struct trace_event *event, size_t seq)
                          story->starved;
     else if (kind->role == ROLE_FAULT)
         take_fault(story, event, seq);
-    else if (kind->part == PART_WORD && (kind->role != ROLE_CHECK || event->args[1] == 0))
+    else if (kind->part == PART_WORD && !holds(kind, event))
         take_word(story, event, seq);
     else if (kind->part == PART_SCENE) {
         struct round sketch = sketch_of(story, event, seq);
@@ -446,7 +454,7 @@ take(struct story *story, const struct trace_event *event, size_t seq)
     struct story_lane       *lane = &story->lanes[event->lane];
     if (rank_at(story, rank_number(event->rank)) == NULL || !kind->nests)
         return;
-    if (lane->word != NO_ROUND && kind->part != PART_QUIET && kind->role != ROLE_SAY) {
+    if (lane->word != NO_ROUND && ends_words(kind, event)) {
         round_close(story, lane->word);
         lane->word = NO_ROUND;
     }
@@ -458,7 +466,40 @@ take(struct story *story, const struct trace_event *event, size_t seq)
         take_instant(story, event, seq);
 }
 
+/* Who has no rank begins the trace. */
+static void
+learn_main(struct story *story, uint32_t lane)
+{
+    story->main_lane = lane;
+    story->lanes[lane].is_main = true;
+}
+
 /* ---- the interface ---- */
+
+static void
+begin_anew(struct story *story)
+{
+    struct trace *trace = story->trace;
+    for (size_t i = 0; i < story->round_count; i++)
+        round_free(&story->rounds[i]);
+    for (size_t i = 0; i < story->lane_count; i++)
+        free(story->lanes[i].open);
+    map_free(&story->by_key);
+    map_free(&story->counts);
+    map_free(&story->acts);
+    map_free(&story->algorithms);
+    map_free(&story->cuts);
+    map_free(&story->operations);
+    free(story->kinds);
+    free(story->lanes);
+    free(story->ranks);
+    free(story->rounds);
+    free(story->open);
+    free(story->issues);
+    free(story->passed);
+    free(story->stops);
+    *story = (struct story){ .trace = trace, .fault = NO_ROUND, .version = trace_order_version(trace) };
+}
 
 struct story *
 story_new(struct trace *trace)
@@ -466,8 +507,7 @@ story_new(struct trace *trace)
     struct story *story = calloc(1, sizeof *story);
     if (story != NULL) {
         story->trace = trace;
-        story->fault = NO_ROUND;
-        story->spawn = 1;
+        begin_anew(story);
     }
     return story;
 }
@@ -475,35 +515,25 @@ story_new(struct trace *trace)
 void
 story_free(struct story *story)
 {
-    for (size_t i = 0; story != NULL && i < story->round_count; i++) {
-        free(story->rounds[i].here.word);
-        free(story->rounds[i].past.word);
-        free(story->rounds[i].inside.word);
-        free(story->rounds[i].scenes);
-    }
-    for (size_t i = 0; story != NULL && i < story->lane_count; i++)
-        free(story->lanes[i].open);
     if (story == NULL)
         return;
-    map_free(&story->by_key);
-    map_free(&story->counts);
-    map_free(&story->acts);
-    map_free(&story->algorithms);
-    map_free(&story->cuts);
-    free(story->kinds);
-    free(story->lanes);
-    free(story->ranks);
-    free(story->rounds);
-    free(story->open);
-    free(story->issues);
-    free(story->stops);
+    begin_anew(story);
     free(story);
+}
+
+size_t
+story_seen(struct story *story)
+{
+    bool grown = story->over && trace_count(story->trace) > story->read;
+    if (story->starved || grown || story->version != trace_order_version(story->trace))
+        begin_anew(story);
+    return story->read;
 }
 
 bool
 story_read(struct story *story, size_t count)
 {
-    if (story->read < count && !story_learn(story))
+    if (story_seen(story) < count && !story_learn(story))
         story->starved = true;
     for (; story->read < count && !story->starved; story->read++) {
         const struct trace_event *event = trace_event(story->trace, story->read);
@@ -514,7 +544,7 @@ story_read(struct story *story, size_t count)
             break;
         }
         if (story->read == 0)
-            story->main_lane = event->lane;
+            learn_main(story, event->lane);
         take(story, event, story->read);
     }
     return !story->starved;
@@ -523,7 +553,8 @@ story_read(struct story *story, size_t count)
 bool
 story_close(struct story *story)
 {
-    rounds_close(story);
+    rounds_close(story, false);
+    story->over = true;
     return !story->starved;
 }
 
@@ -567,87 +598,4 @@ story_index(const struct story *story, size_t seq)
             high = middle;
     }
     return low;
-}
-
-/* ---- told ---- */
-
-void
-story_again(const struct story *story, const struct story_stop *stop, struct str *out)
-{
-    if (stop->again_to == 0)
-        return;
-    bool     within = story->rounds[stop->round].iteration == stop->again_to; /* the last one is not over */
-    uint32_t to = stop->again_to - within;
-    if (within && to < stop->again_from)
-        str_addf(out, "Iteration %" PRIu32 " runs as iteration %" PRIu32 " up to here.", stop->again_to, stop->again_as);
-    else if (stop->again_from == to)
-        str_addf(out, "Iteration %" PRIu32 " ran as iteration %" PRIu32 ".", to, stop->again_as);
-    else
-        str_addf(out, "Iterations %" PRIu32 " to %" PRIu32 " ran as iteration %" PRIu32 ".", stop->again_from, to,
-                 stop->again_as);
-}
-
-/* What the lesson says of a kind itself. */
-static const char *
-own_sentence(const struct story *story, const char *kind)
-{
-    const char *key, *value;
-    for (size_t i = 0; trace_option_at(story->trace, i, &key, &value); i++)
-        if (strncmp(key, STORY_TELL, strlen(STORY_TELL)) == 0 && strcmp(key + strlen(STORY_TELL), kind) == 0)
-            return value;
-    return NULL;
-}
-
-void
-story_tell(struct story *story, const struct story_stop *stop, struct str *out)
-{
-    const struct round *round = &story->rounds[stop->round];
-    int                 most = (int)(round->here.room * 64), count = 0, *ranks = malloc((size_t)(most + 1) * sizeof *ranks);
-    for (int number = 1; ranks != NULL && number < most; number++)
-        if (members_have(&round->here, number))
-            ranks[count++] = rank_of_number(number);
-    struct told told = { .at = round->last, .first = round->first, .last = round->last, .ranks = ranks, .rank_count = count,
-                         .step = round->step, .bucket = round->is_act ? -1 : round->bucket,
-                         .own = own_sentence(story, trace_kind(story->trace, round->kind)->name) };
-    story_sentence(story->trace, &told, out);
-    free(ranks);
-}
-
-void
-story_tell_event(struct story *story, size_t seq, struct str *out)
-{
-    const char *kind = trace_kind(story->trace, trace_event(story->trace, seq)->kind)->name;
-    struct told told = { .at = seq, .first = seq, .last = seq, .bucket = -1, .own = own_sentence(story, kind) };
-    story_sentence(story->trace, &told, out);
-}
-
-/* Sentences that differ by numbers alone are alike. */
-static uint64_t
-shape_of(const char *sentence)
-{
-    uint64_t shape = 0;
-    for (; *sentence != '\0'; sentence++)
-        if (!isdigit((unsigned char)*sentence) && *sentence != '.' && *sentence != ',')
-            shape = hash_bytes(shape, sentence, 1);
-    return shape;
-}
-
-void
-story_figures(struct story *story, struct story_figures *out)
-{
-    struct str line = { 0 };
-    uint64_t   before = 0;
-    size_t     row = 0;
-    *out = (struct story_figures){ .stops = story->stop_count, .questions = story->questions, .loose = story->loose };
-    for (size_t i = 0; i < story->stop_count; i++) {
-        str_clear(&line);
-        story_tell(story, &story->stops[i], &line);
-        uint64_t shape = shape_of(str_text(&line));
-        row    = i > 0 && shape == before ? row + 1 : 1;
-        before = shape;
-        out->alike = row > out->alike ? row : out->alike;
-    }
-    for (size_t i = 0; i < story->round_count; i++)
-        out->untold += !story->rounds[i].is_word && story->rounds[i].last == NOWHERE;
-    str_free(&line);
 }

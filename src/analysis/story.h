@@ -26,7 +26,6 @@ struct trace;
 struct story_stop {
     size_t   at, first;                       /* where one stands; the round's first event */
     uint32_t round;
-    uint32_t again_from, again_to, again_as;  /* above it: these iterations ran as that one; again_from 0 and again_to 0: none */
 };
 
 /* What `story --count` tells of the events so far. */
@@ -34,9 +33,10 @@ struct story_figures { size_t stops, questions, alike, untold, loose; };
 
 struct story *story_new(struct trace *trace);            /* borrows it; NULL: no memory */
 void          story_free(struct story *story);
+/* How many events it has read; 0 again if others came before them, behind its end, or if there was no memory. */
+size_t        story_seen(struct story *story);
 bool          story_read(struct story *story, size_t count);   /* events 0 to count - 1; false: no memory */
-size_t        story_seen(const struct story *story);           /* events read */
-bool          story_close(struct story *story);                /* all rounds are over */
+bool          story_close(struct story *story);                /* no more comes: all rounds are over */
 size_t        story_count(const struct story *story);          /* of stops, in the order of events */
 size_t        story_settled(const struct story *story);        /* stops before that event do not change any more */
 const struct story_stop *story_at(const struct story *story, size_t index);

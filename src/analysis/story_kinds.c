@@ -2,6 +2,7 @@
  * Interface: story_learn, story_mark. */
 #include "analysis/story_internal.h"
 
+#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,7 +61,7 @@ role_of(const char *name)
     static const struct { const char *name; enum story_role role; } roles[] = {
         { "task.start", ROLE_START },           { "task.end", ROLE_END },         { "c10d.rendezvous", ROLE_RENDEZVOUS },
         { "c10d.issue", ROLE_ISSUE },           { "comm.hop", ROLE_HOP },         { "c10d.algorithm", ROLE_ALGORITHM },
-        { "lesson.say", ROLE_SAY },             { "lesson.check", ROLE_CHECK },
+        { "lesson.say", ROLE_SAY },             { "lesson.ask", ROLE_ASK },       { "lesson.check", ROLE_CHECK },
         { "ddp.bucket", ROLE_BUCKET },
     };
     for (size_t i = 0; i < countof(roles); i++)
@@ -72,17 +73,39 @@ role_of(const char *name)
 static struct story_kind
 kind_of(const struct story *story, const struct trace_kind *kind)
 {
-    static const char *const waits[]   = { "c10d.wait", "c10d.store.wait", "c10d.future.wait", "c10d.recv", "task.join" };
     static const char *const shields[] = { "autograd.backward", "module.sync_batch_norm",
                                            "module.sync_batch_norm.backward" };
     struct story_kind out = { .part = turned(story, kind->name, story_part_of(kind->name)) };
     out.nests   = strncmp(kind->name, "lock.", 5) != 0;
     out.role    = role_of(kind->name);
-    out.waits   = is_one_of(kind->name, waits, countof(waits));
+    out.sums    = strcmp(kind->name, "c10d.allreduce") == 0;
     out.shields = strncmp(kind->name, "ddp.", 4) == 0 || strncmp(kind->name, "dp.", 3) == 0 ||
                   is_one_of(kind->name, shields, countof(shields));
     learn_arguments(&out, kind);
     return out;
+}
+
+/* Its name without numbers, and which of those it is: "r1 autograd 1" is on the track of "r0 autograd 0". */
+static uint32_t
+track_of(struct story *story, const struct trace_lane_info *info)
+{
+    uint64_t words[2] = { 0, (uint64_t)rank_number(info->rank) }, nth = 0;
+    for (const char *at = info->name; *at != '\0'; at++)
+        if (!isdigit((unsigned char)*at))
+            words[0] = hash_bytes(words[0], at, 1);
+    uint64_t key = hash_bytes(13, words, sizeof words);
+    map_get(&story->counts, key, &nth);
+    if (!map_set(&story->counts, key, nth + 1))
+        story->starved = true;
+    return (uint32_t)hash_bytes(words[0], &nth, sizeof nth);
+}
+
+static struct story_lane
+lane_of(struct story *story, const struct trace_lane_info *info)
+{
+    const char *space = strrchr(info->name, ' ');
+    return (struct story_lane){ .word = NO_ROUND, .track = track_of(story, info),
+                                .is_main = info->rank >= 0 && space != NULL && strcmp(space, " main") == 0 };
 }
 
 /* Kinds, lanes and ranks may be declared while the run goes on. */
@@ -93,7 +116,7 @@ story_learn(struct story *story)
     if (!vec_room(&story->lanes, &story->lane_room, lanes, sizeof *story->lanes))
         return false;
     for (; story->lane_count < lanes; story->lane_count++)
-        story->lanes[story->lane_count] = (struct story_lane){ .word = NO_ROUND };
+        story->lanes[story->lane_count] = lane_of(story, trace_lane_at(story->trace, story->lane_count));
     if (kinds <= story->kind_count)
         return true;
     struct story_kind *more = realloc(story->kinds, kinds * sizeof *more);

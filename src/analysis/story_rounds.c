@@ -1,6 +1,6 @@
 /* Rounds: who has come, when they are over, and which of them are told.
- * Interface: round_of, round_enter, round_come; rank_moves_on, rank_leaves, rank_ends; round_close, rounds_close,
- * wide_close. */
+ * Interface: round_of, round_enter, round_come, round_leave; rank_moves_on, rank_leaves, rank_ends; round_close,
+ * rounds_close, wide_close; round_free. */
 #include "analysis/story_internal.h"
 
 #include <stdlib.h>
@@ -14,31 +14,51 @@ bool
 members_have(const struct members *members, int number)
 {
     size_t word = (size_t)number / 64;
-    return word < members->room && (members->word[word] >> number % 64 & 1) != 0;
+    if (word == 0)
+        return (members->low >> number & 1) != 0;
+    return word <= members->room && (members->more[word - 1] >> number % 64 & 1) != 0;
+}
+
+int
+members_most(const struct members *members)
+{
+    return (int)(1 + members->room) * 64;
+}
+
+/* The word of that number; NULL: no memory. */
+static uint64_t *
+members_word(struct story *story, struct members *members, int number)
+{
+    size_t word = (size_t)number / 64, before = members->room;
+    if (word == 0)
+        return &members->low;
+    if (!vec_room(&members->more, &members->room, word, sizeof *members->more)) {
+        story->starved = true;
+        return NULL;
+    }
+    for (; before < members->room; before++)
+        members->more[before] = 0;
+    return &members->more[word - 1];
 }
 
 /* false: they have it already, or there is no memory. */
 static bool
 members_add(struct story *story, struct members *members, int number)
 {
-    size_t word = (size_t)number / 64, before = members->room;
-    if (members_have(members, number))
-        return false;
-    if (!vec_room(&members->word, &members->room, word + 1, sizeof *members->word)) {
-        story->starved = true;
-        return false;
-    }
-    for (; before < members->room; before++)
-        members->word[before] = 0;
-    members->word[word] |= (uint64_t)1 << number % 64;
-    return true;
+    uint64_t *word = members_have(members, number) ? NULL : members_word(story, members, number);
+    if (word != NULL)
+        *word |= (uint64_t)1 << number % 64;
+    return word != NULL;
 }
 
-static void
+/* false: they do not have it. */
+static bool
 members_drop(struct members *members, int number)
 {
-    if (members_have(members, number))
-        members->word[number / 64] &= ~((uint64_t)1 << number % 64);
+    if (!members_have(members, number))
+        return false;
+    *(number < 64 ? &members->low : &members->more[number / 64 - 1]) &= ~((uint64_t)1 << number % 64);
+    return true;
 }
 
 static bool
@@ -46,29 +66,25 @@ same_members(const struct members *a, const struct members *b)
 {
     size_t most = a->room > b->room ? a->room : b->room;
     for (size_t i = 0; i < most; i++)
-        if ((i < a->room ? a->word[i] : 0) != (i < b->room ? b->word[i] : 0))
+        if ((i < a->room ? a->more[i] : 0) != (i < b->room ? b->more[i] : 0))
             return false;
-    return true;
+    return a->low == b->low;
 }
 
-/* ---- rounds ---- */
-
-uint32_t
-round_of(struct story *story, uint64_t key, const struct round *sketch)
+static void
+members_free(struct members *members)
 {
-    uint64_t known;
-    if (map_get(&story->by_key, key, &known))
-        return (uint32_t)known;
-    if (!vec_room(&story->rounds, &story->round_room, story->round_count + 1, sizeof *story->rounds) ||
-        !vec_room(&story->open, &story->open_room, story->open_count + 1, sizeof *story->open) ||
-        !map_set(&story->by_key, key, story->round_count)) {
-        story->starved = true;
-        return NO_ROUND;
-    }
-    uint32_t number = (uint32_t)story->round_count++;
-    story->rounds[number] = *sketch;
-    story->open[story->open_count++] = number;
-    return number;
+    free(members->more);
+    *members = (struct members){ 0 };
+}
+
+void
+round_free(struct round *round)
+{
+    members_free(&round->here);
+    members_free(&round->past);
+    members_free(&round->inside);
+    free(round->scenes);
 }
 
 /* ---- what is told ---- */
@@ -85,56 +101,136 @@ add_stop(struct story *story, uint32_t number)
     for (; at > 0 && story->stops[at - 1].at > round->last; at--)
         story->stops[at] = story->stops[at - 1];
     story->stops[at] = (struct story_stop){ .at = round->last, .first = round->first, .round = number };
-    if (story->again_to == 0 || round->is_word)
-        return;
-    story->stops[at].again_from = story->again_from;
-    story->stops[at].again_to   = story->again_to;
-    story->stops[at].again_as   = story->again_as;
-    story->again_to = 0;
 }
 
-/* An act that is as that of the iteration before: from now on its scenes are compared with that one's. */
-static bool
-is_as_before(struct story *story, struct round *act)
+/* The iteration that was told of those like it. */
+static uint32_t
+told_iteration(const struct story *story, const struct round *act)
 {
-    if (act->like == NO_ROUND)
-        return false;
     const struct round *before = &story->rounds[act->like];
-    if (before->mark == act->mark && same_members(&before->here, &act->here))
-        return true;
-    act->like = NO_ROUND;
-    return false;
+    return before->as_before ? before->as : before->iteration;
+}
+
+/* It ran as in iteration `as`. As in the spawn before: there is no number to tell. */
+static void
+add_passed(struct story *story, const struct round *round, uint32_t as)
+{
+    if (round->iteration == 0)
+        return;
+    if (!vec_room(&story->passed, &story->passed_room, story->passed_count + 1, sizeof *story->passed)) {
+        story->starved = true;
+        return;
+    }
+    size_t at = story->passed_count++;
+    for (; at > 0 && story->passed[at - 1].at > round->last; at--)
+        story->passed[at] = story->passed[at - 1];
+    story->passed[at] = (struct passed){ .at = round->last, .iteration = round->iteration, .as = as };
 }
 
 static void
-pass_act(struct story *story, struct round *act)
+drop_from_open(struct story *story, uint32_t number)
 {
-    const struct round *before = &story->rounds[act->like];
-    act->as = before->as_before ? before->as : before->iteration;
-    if (act->iteration == 0)
-        return; /* as in the spawn before: there is no number to tell */
-    if (story->again_to == 0)
-        story->again_from = act->iteration;
-    story->again_to = act->iteration;
-    story->again_as = act->as;
+    size_t kept = 0;
+    for (size_t i = 0; i < story->open_count; i++)
+        if (story->open[i] != number)
+            story->open[kept++] = story->open[i];
+    story->open_count = kept;
 }
 
-/* A scene of an act: whether the act before had the same one in its place. */
-static bool
-scene_is_as_before(struct story *story, struct round *act, uint64_t mark)
+/* It is compared with the act before no more, and nothing else will be compared with that one. */
+static void
+part_from_before(struct story *story, struct round *act)
 {
+    struct round *before = &story->rounds[act->like];
+    act->like = NO_ROUND;
+    if (!before->closed || before->undecided || before->iteration == 0) /* the spawn behind has an iteration 0, too */
+        return;
+    free(before->scenes);
+    before->scenes      = NULL;
+    before->scene_count = before->scene_room = 0;
+}
+
+/* All scenes of an act that is as the one before are known: it is passed by if they are that one's, else it is told. */
+static void
+settle_act(struct story *story, uint32_t number)
+{
+    struct round *act = &story->rounds[number];
+    act->undecided = false;
+    drop_from_open(story, number);
+    act->as_before = act->like != NO_ROUND && story->rounds[act->like].scene_count == act->scene_count;
+    if (act->as_before)
+        add_passed(story, act, act->as = told_iteration(story, act));
+    else
+        add_stop(story, number);
+    if (act->like != NO_ROUND)
+        part_from_before(story, act);
+}
+
+static void
+settle_if_over(struct story *story, uint32_t number)
+{
+    const struct round *act = number != NO_ROUND ? &story->rounds[number] : NULL;
+    if (act != NULL && act->undecided && act->within == 0 && act->scenes_open == 0)
+        settle_act(story, number);
+}
+
+/* Its ranks have come. Is it as that of the iteration before, then its scenes will tell. */
+static void
+close_act(struct story *story, uint32_t number)
+{
+    struct round *act = &story->rounds[number];
+    if (act->like != NO_ROUND) {
+        const struct round *before = &story->rounds[act->like];
+        act->undecided = before->mark == act->mark && same_members(&before->here, &act->here);
+        if (!act->undecided)
+            part_from_before(story, act);
+    }
+    if (act->undecided) {
+        settle_if_over(story, number);
+        return;
+    }
+    drop_from_open(story, number);
+    add_stop(story, number);
+}
+
+/* Whether the act before had the same scene in its place. */
+static bool
+scene_is_as_before(struct story *story, uint32_t number, uint64_t mark)
+{
+    struct round *act = &story->rounds[number];
     bool as_before = false;
     if (act->like != NO_ROUND) {
         const struct round *before = &story->rounds[act->like];
         as_before = before->scene_count > act->scene_count && before->scenes[act->scene_count] == mark;
         if (!as_before)
-            act->like = NO_ROUND;
+            part_from_before(story, act);
     }
     if (vec_room(&act->scenes, &act->scene_room, act->scene_count + 1, sizeof *act->scenes))
         act->scenes[act->scene_count++] = mark;
     else
         story->starved = true;
+    if (!as_before && act->undecided)
+        settle_act(story, number);
     return as_before;
+}
+
+static void
+close_scene(struct story *story, uint32_t number)
+{
+    struct round *round = &story->rounds[number];
+    uint32_t      act   = round->act;
+    drop_from_open(story, number);
+    if (act != NO_ROUND && !round->is_word)
+        story->rounds[act].scenes_open--;
+    if (round->last != NOWHERE) {
+        if (act != NO_ROUND && !round->is_word)
+            round->as_before = scene_is_as_before(story, act, round->mark);
+        if (round->as_before)
+            add_passed(story, round, told_iteration(story, &story->rounds[act]));
+        else
+            add_stop(story, number);
+    }
+    settle_if_over(story, act);
 }
 
 void
@@ -144,120 +240,216 @@ round_close(struct story *story, uint32_t number)
     if (round->closed)
         return;
     round->closed = true;
-    size_t kept = 0;
-    for (size_t i = 0; i < story->open_count; i++)
-        if (story->open[i] != number)
-            story->open[kept++] = story->open[i];
-    story->open_count = kept;
-    if (round->last == NOWHERE)
+    members_free(&round->past);
+    if (round->is_act)
+        close_act(story, number);
+    else
+        close_scene(story, number);
+}
+
+/* ---- rounds ---- */
+
+static bool
+is_over(const struct story *story, const struct round *round)
+{
+    int world = round->world > 0 || round->spawn != story->spawn ? round->world : story->world;
+    return !round->is_wide && !round->is_word &&
+           ((round->expected > 0 && round->came >= round->expected) || (world > 0 && round->come >= world));
+}
+
+/* It counts as come, wherever it is. */
+static void
+pass(struct story *story, struct round *round, int rank)
+{
+    if (round->is_word || round->is_wide || members_have(&round->here, rank) || members_have(&round->inside, rank))
         return;
-    if (round->is_act) {
-        round->as_before = is_as_before(story, round);
-        if (round->as_before)
-            pass_act(story, round);
-    } else if (!round->is_word && round->act != NO_ROUND) {
-        bool as_before = scene_is_as_before(story, &story->rounds[round->act], round->mark);
-        round->as_before = round->as_before || as_before;
+    if (members_add(story, &round->past, rank))
+        round->come++;
+}
+
+/* Who ended comes to nothing any more. */
+static void
+pass_the_ended(struct story *story, struct round *round)
+{
+    for (size_t i = 1; story->alive < round->world && i < story->rank_count; i++)
+        if (story->ranks[i].ended && story->ranks[i].spawn == round->spawn)
+            pass(story, round, (int)i);
+}
+
+/* Ranks that came to the round before with this key have nothing to do here. */
+static void
+pass_those_who_came(struct story *story, struct round *round, uint32_t before)
+{
+    for (int i = 0; !round->is_wide && i < members_most(&story->rounds[before].here); i++)
+        if (members_have(&story->rounds[before].here, i))
+            pass(story, round, i);
+}
+
+static uint32_t
+new_round(struct story *story, uint64_t key, const struct round *sketch)
+{
+    if (!vec_room(&story->rounds, &story->round_room, story->round_count + 1, sizeof *story->rounds) ||
+        !vec_room(&story->open, &story->open_room, story->open_count + 1, sizeof *story->open) ||
+        !map_set(&story->by_key, key, story->round_count)) {
+        story->starved = true;
+        return NO_ROUND;
     }
-    if (!round->as_before)
-        add_stop(story, number);
+    uint32_t number = (uint32_t)story->round_count++;
+    story->rounds[number] = *sketch;
+    story->open[story->open_count++] = number;
+    if (!sketch->is_act && !sketch->is_word && sketch->act != NO_ROUND)
+        story->rounds[sketch->act].scenes_open++;
+    return number;
+}
+
+uint32_t
+round_of(struct story *story, uint64_t key, int rank, const struct round *sketch)
+{
+    uint64_t known = NO_ROUND;
+    map_get(&story->by_key, key, &known);
+    const struct round *before = known != NO_ROUND ? &story->rounds[known] : NULL;
+    if (before != NULL && (!before->closed || (!before->is_wide && members_have(&before->here, rank))))
+        return (uint32_t)known;
+    uint32_t number = new_round(story, key, sketch);
+    if (number != NO_ROUND)
+        pass_the_ended(story, &story->rounds[number]);
+    if (number != NO_ROUND && known != NO_ROUND)
+        pass_those_who_came(story, &story->rounds[number], (uint32_t)known);
+    return number;
 }
 
 /* ---- who comes ---- */
 
-static bool
-is_over(const struct round *round)
-{
-    return round->expected > 0 && round->come >= round->expected;
-}
-
 void
 round_enter(struct story *story, uint32_t number, int rank)
 {
-    if (number != NO_ROUND && !story->rounds[number].closed)
-        members_add(story, &story->rounds[number].inside, rank);
+    struct round *round = number != NO_ROUND ? &story->rounds[number] : NULL;
+    if (round == NULL || round->closed)
+        return;
+    if (members_drop(&round->past, rank))
+        round->come--;
+    if (members_add(story, &round->inside, rank) || round->is_wide)
+        round->within++;
 }
 
 void
 round_come(struct story *story, uint32_t number, int rank, size_t seq)
 {
     struct round *round = number != NO_ROUND ? &story->rounds[number] : NULL;
-    if (round == NULL || round->closed)
+    if (round == NULL)
         return;
-    members_drop(&round->inside, rank);
-    bool counted = members_have(&round->past, rank);
-    if (members_add(story, &round->here, rank) && !counted)
+    if (round->closed) {
+        story->lost += !round->is_word && !round->cut && !members_have(&round->here, rank);
+        return;
+    }
+    if (members_drop(&round->past, rank))
+        round->come--;
+    if (members_add(story, &round->here, rank)) {
+        round->came++;
         round->come++;
+    }
     round->last = seq;
-    if (is_over(round) && !round->is_wide)
+    if (is_over(story, round))
         round_close(story, number);
 }
 
-/* It counts as come, wherever it is. */
-static void
-pass(struct story *story, uint32_t number, int rank)
+/* false: it is not in there. */
+static bool
+go_out(struct round *round, int rank)
 {
-    struct round *round = &story->rounds[number];
-    if (members_have(&round->here, rank) || members_have(&round->inside, rank))
-        return;
-    if (members_add(story, &round->past, rank))
-        round->come++;
+    bool was_in = round->is_wide ? round->within > 0 : members_drop(&round->inside, rank);
+    round->within -= was_in;
+    return was_in;
 }
 
 static void
 close_those_that_are_over(struct story *story)
 {
     for (size_t i = 0; i < story->open_count;) {
-        uint32_t number = story->open[i];
-        if (is_over(&story->rounds[number]) && !story->rounds[number].is_wide)
+        uint32_t            number = story->open[i];
+        const struct round *round = &story->rounds[number];
+        size_t              before = story->open_count;
+        if (round->undecided)
+            settle_if_over(story, number);
+        else if (is_over(story, round))
+            round_close(story, number);
+        i = story->open_count < before ? 0 : i + 1;
+    }
+}
+
+void
+round_leave(struct story *story, uint32_t number, int rank)
+{
+    struct round *round = number != NO_ROUND ? &story->rounds[number] : NULL;
+    if (round == NULL || !go_out(round, rank))
+        return;
+    if (round->is_act)
+        settle_if_over(story, number);
+}
+
+/* Lanes of a rank run side by side: what it does on one says nothing of the others, but for what lies in an act that it
+ * has passed. */
+static bool
+is_behind(const struct story *story, const struct round *round, const struct round *now, int rank)
+{
+    const struct round *act = round->act != NO_ROUND ? &story->rounds[round->act] : NULL;
+    return round->track == now->track || (act != NULL && act->closed && !members_have(&act->here, rank));
+}
+
+void
+rank_moves_on(struct story *story, int rank, uint32_t than)
+{
+    const struct round *now = than != NO_ROUND ? &story->rounds[than] : NULL;
+    for (size_t i = 0; now != NULL && i < story->open_count && story->open[i] < than; i++) {
+        struct round *round = &story->rounds[story->open[i]];
+        if (!round->closed && (now->is_act || !round->is_act) && is_behind(story, round, now, rank))
+            pass(story, round, rank);
+    }
+    close_those_that_are_over(story);
+}
+
+/* What lies in the act and has not come will not come. */
+void
+rank_leaves(struct story *story, int rank, uint32_t act)
+{
+    for (size_t i = 0; i < story->open_count;) {
+        uint32_t      number = story->open[i];
+        struct round *round  = &story->rounds[number];
+        bool          inside = round->act == act && !round->closed;
+        if (inside)
+            pass(story, round, rank);
+        if (inside && round->is_wide && round->within == 0)
             round_close(story, number);
         else
             i++;
     }
-}
-
-void
-rank_moves_on(struct story *story, int rank, uint32_t than, bool acts_too)
-{
-    bool any = false;
-    for (size_t i = 0; i < story->open_count && (than == NO_ROUND || story->open[i] < than); i++) {
-        const struct round *round = &story->rounds[story->open[i]];
-        if (round->is_word || round->is_wide || (round->is_act && !acts_too))
-            continue;
-        pass(story, story->open[i], rank);
-        any = true;
-    }
-    if (any)
-        close_those_that_are_over(story);
-}
-
-void
-rank_leaves(struct story *story, int rank, uint32_t act)
-{
-    bool any = false;
-    for (size_t i = 0; i < story->open_count; i++) {
-        if (story->rounds[story->open[i]].act != act || story->rounds[story->open[i]].is_word)
-            continue;
-        pass(story, story->open[i], rank);
-        any = true;
-    }
-    if (any)
-        close_those_that_are_over(story);
+    round_leave(story, act, rank);
+    close_those_that_are_over(story);
 }
 
 void
 rank_ends(struct story *story, int rank)
 {
-    for (size_t i = 0; i < story->open_count; i++)
-        members_drop(&story->rounds[story->open[i]].inside, rank);
-    rank_moves_on(story, rank, NO_ROUND, true);
+    for (size_t i = 0; i < story->open_count; i++) {
+        struct round *round = &story->rounds[story->open[i]];
+        if (!round->is_wide)
+            go_out(round, rank);
+        if (!round->closed)
+            pass(story, round, rank);
+    }
+    close_those_that_are_over(story);
 }
 
 void
-rounds_close(struct story *story)
+rounds_close(struct story *story, bool cut)
 {
-    while (story->open_count > 0)
-        round_close(story, story->open[0]);
+    while (story->open_count > 0) {
+        uint32_t number = story->open[0];
+        story->rounds[number].cut = cut;
+        round_close(story, number);
+        if (story->rounds[number].undecided)
+            settle_act(story, number);
+    }
 }
 
 /* Rounds over the lanes of one process are over when something else begins. */
@@ -266,9 +458,9 @@ wide_close(struct story *story, uint16_t but)
 {
     for (size_t i = 0; i < story->open_count;) {
         const struct round *round = &story->rounds[story->open[i]];
-        if (round->is_wide && round->kind != but)
+        bool over = round->is_wide && round->kind != but && round->within == 0;
+        if (over)
             round_close(story, story->open[i]);
-        else
-            i++;
+        i = over ? 0 : i + 1;
     }
 }
