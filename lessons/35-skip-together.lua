@@ -94,7 +94,7 @@ Expected wrong answers: "it waits" (each step is thought to have a name: it has 
 scaler. Below 30 % right on the second: let two students deal cards, one rank leaves one out, and pair them as they lie.
 In the viewer: break c10d.allreduce rank 1, c: in the second run it is there once less before the count. Then
 :break fault.mismatch and c.
-One new key: w tells all of an event. At an all-reduce its bytes: 4 for a gradient, 4 for a flag, 8 for the count.
+One new key: = tells all of an event. At an all-reduce its bytes: 4 for a gradient, 4 for a flag, 8 for the count.
 Next question: may each rank skip opt:step() by itself? (Only by what is equal on all: the averaged gradient.) And an empty
 batch? (The same: all decide, or Join.)
 Two-minute fallback: the second question, and 16 on both ranks.]],
