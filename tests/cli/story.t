@@ -135,6 +135,22 @@ for my $case ([ '15', 0 ], [ '01', 0 ], [ '11', 0 ], [ '16', 0 ], [ $hangs, 3 ])
         "$lesson: from between two stops, and several at once");
 }
 
+# ---- a record that breaks off ----
+
+is(ringside('run', '--quiet', '--trace', $trace, '15')->{status}, 0, 'lesson 15 makes a trace again');
+my ($whole, $some) = (slurp($trace), 0);
+for my $part (100, 97, 94, 91, 88) {
+    my $cut   = spill(folder() . '/cut.trace', substr $whole, 0, int(length($whole) * $part / 100));
+    my $run   = ringside('story', $cut);
+    my @stops = stops($run->{out});
+    my $most  = @stops < 2 ? 0 : @stops - 2; # at its end rounds are over that went on
+    is("$run->{status} $run->{signal}", '0 0', "$part % of a trace is told");
+    like($run->{err}, $part == 100 ? qr/^$/ : qr/\Aringside: \S+cut\.trace: cut short at event \d+: [^\n]+\n\z/, 'it is said where it breaks off');
+    is_deeply([ @stops[ 0 .. $most - 1 ] ], [ @fifteen[ 0 .. $most - 1 ] ], 'and up to there it is told as the whole');
+    $some++ if $most > 10 && $most < @fifteen - 2;
+}
+cmp_ok($some, '>', 0, 'some of them break off in the middle');
+
 # ---- what cannot be told ----
 
 my ($made_of) = lesson('nonsense', "local x =\n");
