@@ -212,7 +212,7 @@ stop_ahead(const struct move *move)
 {
     size_t                   index = story_index(move->story, move->from + 1) + move->left - 1;
     const struct story_stop *stop  = story_at(move->story, index);
-    return stop != NULL && (stop->at < story_settled(move->story) || move->ended) ? stop : NULL;
+    return stop != NULL && stop->at < story_settled(move->story) ? stop : NULL;
 }
 
 static const struct story_stop *

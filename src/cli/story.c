@@ -90,6 +90,8 @@ cli_story(int argc, char **argv)
     struct trace *trace = open_trace(options.lesson);
     if (trace != NULL) {
         status = tell(trace, options.count);
+        if (trace_note(trace)[0] != '\0')
+            message(status, "%s: %s", options.lesson, trace_note(trace));
         trace_release(trace);
         return status;
     }
