@@ -12,7 +12,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 18,
   minutes = 30,
-  needs = "05, 13",
+  needs = "05, 13", story = { ["c10d.rendezvous"] = false, ["ddp.verify_params"] = false },
 }
 
 local text = {
@@ -96,7 +96,7 @@ local text = {
     hides = { "dp", "module" },
   },
   run = {
-    "One forward and its backward: f ends DDP's constructor; then n passes ddp.sync_buffers, the forward, the backward.",
+    "One forward and its backward: n tells the constructor, the forward with ddp.sync_buffers in it, and the backward.",
     "Again from the start, two forwards and one in evaluation: watch ddp.sync_buffers before each of them.",
     sync = "A SyncBatchNorm on a device a rank: n to module.sync_batch_norm, with an all-gather in it; its backward has an "
       .. "all-reduce of two sums.",
