@@ -11,7 +11,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 4,
   minutes = 15,
-  needs = "02", story = { "dp.scatter.chunk" },
+  needs = "02", tell = { ["dp.scatter"] = "scatter cut for {devices} devices: pieces of {list dp.scatter.chunk.rows} rows." },
 }
 
 local text = {
@@ -38,7 +38,7 @@ local text = {
     },
     hides = { "dp", "memory" },
   },
-  watch = "In the viewer: n goes from chunk to chunk, then to dp.scatter's end. Event shows rows and bytes.",
+  watch = "In the viewer: n goes to the end of scatter, then S four times: a chunk each. Event shows its rows and bytes.",
   moved = "Device 0 got a view, the others copies: 72, 72, 24 bytes.",
   nine = {
     question = "Nine rows on four devices?",

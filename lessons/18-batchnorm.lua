@@ -12,7 +12,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 18,
   minutes = 30,
-  needs = "05, 13",
+  needs = "05, 13", story = { ["c10d.rendezvous"] = false, ["ddp.verify_params"] = false },
 }
 
 local text = {

@@ -48,7 +48,7 @@ turned(const struct story *story, const char *name, enum story_part part)
         if (strncmp(key, STORY_PART, strlen(STORY_PART)) != 0 || strcmp(key + strlen(STORY_PART), name) != 0)
             continue;
         if (strcmp(value, "scene") != 0)
-            part = PART_DETAIL;
+            part = part == PART_DETAIL ? PART_QUIET : PART_DETAIL;
         else if (part == PART_DETAIL || part == PART_QUIET)
             part = PART_SCENE;
     }
@@ -79,6 +79,8 @@ kind_of(const struct story *story, const struct trace_kind *kind)
     out.nests   = strncmp(kind->name, "lock.", 5) != 0;
     out.role    = role_of(kind->name);
     out.sums    = strcmp(kind->name, "c10d.allreduce") == 0;
+    if (out.role == ROLE_HOP && out.part == PART_QUIET)
+        out.role = ROLE_NONE; /* the lesson wants no steps */
     out.shields = strncmp(kind->name, "ddp.", 4) == 0 || strncmp(kind->name, "dp.", 3) == 0 ||
                   is_one_of(kind->name, shields, countof(shields));
     learn_arguments(&out, kind);

@@ -370,8 +370,8 @@ data_parallel_is_told_to_the_letter(void **state)
     tells(&rig, alone(gather), "gather joined 3 outputs on d0: 160 B came there.");
     tells(&rig, alone(backward), "Backward begins on main.");
     tells(&rig, alone(cut), "gather's backward cut the gradient again: 3 3 3 1 rows.");
-    tells(&rig, alone(sum), "3 gradients of 3 replicas were added on d0: 80880 B.");
-    tells(&rig, alone(one), "1 gradient of 4 replicas was added on the CPU: 12 B.");
+    tells(&rig, alone(sum), "The gradients of 3 replicas were added on d0: 3 parameters, 80880 B.");
+    tells(&rig, alone(one), "The gradients of 4 replicas were added on the CPU: 1 parameter, 12 B.");
     tells(&rig, alone(step), "The optimizer changes 4 parameters on main.");
     rig_free(&rig);
 }
