@@ -569,12 +569,6 @@ story_settled(const struct story *story)
 }
 
 size_t
-story_seen(const struct story *story)
-{
-    return story->read;
-}
-
-size_t
 story_count(const struct story *story)
 {
     return story->stop_count;
