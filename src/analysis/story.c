@@ -282,13 +282,14 @@ holds(const struct story_kind *kind, const struct trace_event *event)
     return kind->role == ROLE_CHECK && event->args[1] != 0;
 }
 
-/* Says with one of these between them are two stops: a stage that begins or ends, another word. */
+/* Says with one of these between them are two stops: a stage that begins or ends, what ranks do, another word. */
 static bool
 ends_words(const struct story_kind *kind, const struct trace_event *event)
 {
     if (kind->part == PART_WORD)
         return kind->role != ROLE_SAY && !holds(kind, event);
-    return kind->part != PART_QUIET && (event->phase != PHASE_INSTANT || kind->part == PART_SCENE);
+    return kind->role == ROLE_JOIN ||
+           (kind->part != PART_QUIET && (event->phase != PHASE_INSTANT || kind->part == PART_SCENE));
 }
 
 /* Words at one line of the lesson, by whatever rank; those that follow each other on a lane are one stop. */
@@ -489,6 +490,7 @@ begin_anew(struct story *story)
     map_free(&story->acts);
     map_free(&story->algorithms);
     map_free(&story->cuts);
+    map_free(&story->wholes);
     map_free(&story->operations);
     free(story->kinds);
     free(story->lanes);
