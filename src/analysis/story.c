@@ -1,5 +1,5 @@
-/* The fold: what each event means for the rounds. Interface: story_new, story_seen, story_read, story_close, story_count,
- * story_settled, story_at, story_index, story_free. */
+/* The fold: what each event means for the rounds. Interface: story_new, story_seen, story_read, story_close,
+ * story_count, story_settled, story_at, story_index, story_free. */
 #include "analysis/story_internal.h"
 
 #include <stdlib.h>
@@ -184,7 +184,8 @@ begin_act(struct story *story, const struct trace_event *event, size_t seq, uint
     uint32_t like = act_before(story, event, &sketch, round);
     if (story->rounds[round].first == seq)
         story->rounds[round].like = like;
-    story->fault = NO_ROUND;
+    if (!story->rounds[round].cut)
+        story->fault = NO_ROUND;
     if (story->lanes[event->lane].is_main)
         story->ranks[number].act = round;
     rank_is_told(story, event);
@@ -195,7 +196,8 @@ begin_act(struct story *story, const struct trace_event *event, size_t seq, uint
 }
 
 static uint32_t
-begin_scene(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing, const struct round *sketch)
+begin_scene(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing,
+            const struct round *sketch)
 {
     uint32_t round = round_at(story, event, thing, sketch);
     rank_is_told(story, event);
@@ -376,7 +378,8 @@ take_begin(struct story *story, const struct trace_event *event, size_t seq)
         story->starved = true;
         return;
     }
-    lane->open[lane->count++] = (struct stage){ event->kind, round, kind->bucket >= 0 ? event->args[kind->bucket] : -1 };
+    int64_t bucket = kind->bucket >= 0 ? event->args[kind->bucket] : -1;
+    lane->open[lane->count++] = (struct stage){ event->kind, round, bucket };
 }
 
 static void

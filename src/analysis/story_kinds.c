@@ -137,7 +137,8 @@ story_mark(const struct story *story, const struct trace_event *event)
         if (kind->counters >> i & 1)
             continue;
         const char *text = kind->texts >> i & 1 ? trace_text_at(story->trace, event->args[i]) : NULL;
-        mark = text != NULL ? hash_bytes(mark, text, strlen(text)) : hash_bytes(mark, &event->args[i], sizeof event->args[i]);
+        mark = text != NULL ? hash_bytes(mark, text, strlen(text))
+                            : hash_bytes(mark, &event->args[i], sizeof event->args[i]);
     }
     return mark;
 }

@@ -96,8 +96,8 @@ search_record(struct session *session, struct move *move, struct str *out)
 static bool
 goes_back(int command)
 {
-    return command == CMD_back || command == CMD_rnext || command == CMD_rstage || command == CMD_rfinish || command == CMD_rcontinue ||
-           command == CMD_runtil;
+    return command == CMD_back || command == CMD_rnext || command == CMD_rstage || command == CMD_rfinish ||
+           command == CMD_rcontinue || command == CMD_runtil;
 }
 
 static bool
