@@ -173,15 +173,14 @@ act_before(struct story *story, const struct trace_event *event, const struct ro
 }
 
 static uint32_t
-begin_act(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing)
+begin_act(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing, struct round *sketch)
 {
-    int          number = rank_number(event->rank);
-    struct round sketch = sketch_of(story, event, seq);
-    sketch.is_act = true;
-    uint32_t round = round_at(story, event, thing, &sketch);
+    int number = rank_number(event->rank);
+    sketch->is_act = true;
+    uint32_t round = round_at(story, event, thing, sketch);
     if (round == NO_ROUND)
         return NO_ROUND;
-    uint32_t like = act_before(story, event, &sketch, round);
+    uint32_t like = act_before(story, event, sketch, round);
     if (story->rounds[round].first == seq)
         story->rounds[round].like = like;
     if (!story->rounds[round].cut)
@@ -227,8 +226,10 @@ begin_call(struct story *story, const struct trace_event *event, size_t seq)
     if (!take_issue(story, event, &issue))
         return NO_ROUND;
     uint64_t words[2] = { (uint64_t)issue.sequence, (uint64_t)issue.group }, thing = key_of(7, words, 2);
+    struct round sketch = sketch_of(story, event, seq);
+    sketch.track = (uint32_t)key_of(13, &words[1], 1); /* of the group: who waits for a call may do it itself */
     if (issue.own) {
-        uint32_t round = begin_act(story, event, seq, thing);
+        uint32_t round = begin_act(story, event, seq, thing, &sketch);
         uint64_t known = NO_ROUND;
         bool     first = !map_get(&story->algorithms, event->kind, &known) || known == round;
         if (first && !map_set(&story->algorithms, event->kind, round))
@@ -238,7 +239,6 @@ begin_call(struct story *story, const struct trace_event *event, size_t seq)
     }
     if (issue.bucket < 0 || !story->kinds[event->kind].sums)
         return NO_ROUND;
-    struct round sketch = sketch_of(story, event, seq);
     sketch.bucket = issue.bucket;
     sketch.mark   = mark_of_bucket(story, event->rank, issue.bucket, sketch.mark);
     return begin_scene(story, event, seq, thing, &sketch);
@@ -271,6 +271,7 @@ begin_hop(struct story *story, const struct trace_event *event, size_t seq)
     struct round sketch = sketch_of(story, event, seq);
     sketch.step     = ++lane->hops;
     sketch.expected = story->rounds[round].expected;
+    sketch.track    = story->rounds[round].track;
     sketch.mark     = (uint64_t)sketch.step;
     return begin_scene(story, event, seq, round, &sketch);
 }
@@ -352,27 +353,33 @@ note_detail(struct story *story, const struct trace_event *event)
     rank->loose += !rank->is_told;
 }
 
+static uint32_t
+begin_told(struct story *story, const struct trace_event *event, size_t seq)
+{
+    const struct story_kind *kind = &story->kinds[event->kind];
+    uint64_t                 thing = kind->bucket >= 0 ? (uint64_t)event->args[kind->bucket] + 1 : 0;
+    if (kind->part != PART_OPENING)
+        wide_close(story, event->kind);
+    struct round sketch = sketch_of(story, event, seq);
+    return kind->part == PART_ACT ? begin_act(story, event, seq, thing, &sketch)
+                                  : begin_scene(story, event, seq, thing, &sketch);
+}
+
 static void
 take_begin(struct story *story, const struct trace_event *event, size_t seq)
 {
     const struct story_kind *kind = &story->kinds[event->kind];
     struct story_lane       *lane = &story->lanes[event->lane];
     uint32_t                 round = NO_ROUND;
-    uint64_t                 thing = kind->bucket >= 0 ? (uint64_t)event->args[kind->bucket] + 1 : 0;
     if (kind->role == ROLE_RENDEZVOUS && kind->world >= 0)
         story->world = (int)event->args[kind->world];
-    if (kind->part == PART_ACT || kind->part == PART_SCENE)
-        wide_close(story, event->kind);
-    if (kind->part == PART_ACT)
-        round = begin_act(story, event, seq, thing);
-    else if (kind->part == PART_CALL)
+    if (kind->part == PART_CALL)
         round = begin_call(story, event, seq);
-    else if (kind->role == ROLE_HOP)
+    else if (kind->role == ROLE_HOP && kind->part == PART_DETAIL)
         round = begin_hop(story, event, seq);
-    else if (kind->part == PART_SCENE || kind->part == PART_OPENING) {
-        struct round sketch = sketch_of(story, event, seq);
-        round = begin_scene(story, event, seq, thing, &sketch);
-    } else if (kind->part == PART_DETAIL)
+    else if (kind->part == PART_ACT || kind->part == PART_SCENE || kind->part == PART_OPENING)
+        round = begin_told(story, event, seq);
+    else if (kind->part == PART_DETAIL)
         note_detail(story, event);
     if (!vec_room(&lane->open, &lane->room, lane->count + 1, sizeof *lane->open)) {
         story->starved = true;

@@ -27,6 +27,9 @@ struct story_kind {
 /* Some of the ranks, each a bit; number 0 is who has no rank. */
 struct members { uint64_t low, *more; size_t room; };   /* below 64; the others */
 
+/* Of an act: the nth of its track. Equal marks for equal scenes in the same place of a track. */
+struct scene { uint64_t mark; uint32_t track, nth; };
+
 struct round {
     uint16_t       kind;
     bool           is_act, is_word, is_wide, closed, cut, as_before;   /* cut: by a fault */
@@ -41,7 +44,7 @@ struct round {
     int64_t        bucket;                          /* -1 */
     uint32_t       like, as;                        /* an act: which one it repeats so far, and the iteration that is told */
     uint64_t       mark;                            /* equal for equal kinds and arguments */
-    uint64_t      *scenes;                          /* an act: the marks of its scenes, in order */
+    struct scene  *scenes;                          /* an act: as they came */
     size_t         scene_count, scene_room;
 };
 

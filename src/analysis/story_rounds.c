@@ -158,7 +158,9 @@ whole_mark(const struct round *act)
     uint64_t whole = hash_bytes(0, words, sizeof words);
     for (size_t i = 0; i < act->here.room; i++)
         whole = act->here.more[i] != 0 ? hash_bytes(whole + i, &act->here.more[i], sizeof act->here.more[i]) : whole;
-    return act->scene_count > 0 ? hash_bytes(whole, act->scenes, act->scene_count * sizeof *act->scenes) : whole;
+    for (size_t i = 0; i < act->scene_count; i++)
+        whole += act->scenes[i].mark; /* in whatever order */
+    return whole;
 }
 
 /* Scenes that the act before had are missing: it is told, unless it is as an earlier one of its spawn. */
@@ -223,20 +225,40 @@ close_act(struct story *story, uint32_t number)
     end_act_if_over(story, number);
 }
 
+/* The next scene of that track in the act. */
+static struct scene
+scene_of(const struct round *act, const struct round *round)
+{
+    struct scene scene = { .track = round->track };
+    for (size_t i = act->scene_count; i > 0 && scene.nth == 0; i--)
+        if (act->scenes[i - 1].track == round->track)
+            scene.nth = act->scenes[i - 1].nth + 1;
+    uint64_t words[3] = { round->mark, scene.track, scene.nth };
+    scene.mark = hash_bytes(15, words, sizeof words);
+    return scene;
+}
+
+/* Lanes run side by side, so that scenes of two may change places; most often they do not. */
+static bool
+has_scene(const struct round *act, uint64_t mark, size_t near)
+{
+    for (size_t i = 0; i < act->scene_count; i++)
+        if (act->scenes[(near + i) % act->scene_count].mark == mark)
+            return true;
+    return false;
+}
+
 /* Whether the act before had the same scene in its place. */
 static bool
-scene_is_as_before(struct story *story, uint32_t number, uint64_t mark)
+scene_is_as_before(struct story *story, uint32_t number, const struct round *round)
 {
     struct round *act = &story->rounds[number];
-    bool as_before = false;
-    if (act->like != NO_ROUND) {
-        const struct round *before = &story->rounds[act->like];
-        as_before = before->scene_count > act->scene_count && before->scenes[act->scene_count] == mark;
-        if (!as_before)
-            part_from_before(story, act);
-    }
+    struct scene  scene = scene_of(act, round);
+    bool as_before = act->like != NO_ROUND && has_scene(&story->rounds[act->like], scene.mark, act->scene_count);
+    if (act->like != NO_ROUND && !as_before)
+        part_from_before(story, act);
     if (vec_room(&act->scenes, &act->scene_room, act->scene_count + 1, sizeof *act->scenes))
-        act->scenes[act->scene_count++] = mark;
+        act->scenes[act->scene_count++] = scene;
     else
         story->starved = true;
     if (!as_before && act->undecided)
@@ -254,7 +276,7 @@ close_scene(struct story *story, uint32_t number)
         story->rounds[act].scenes_open--;
     if (round->last != NOWHERE) {
         if (act != NO_ROUND && !round->is_word)
-            round->as_before = scene_is_as_before(story, act, round->mark);
+            round->as_before = scene_is_as_before(story, act, round);
         if (round->as_before)
             add_passed(story, round, told_iteration(story, &story->rounds[act]));
         else
