@@ -2,6 +2,9 @@
  * grows has the stops of one that is read at once. */
 #include "story_rig.h"
 
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "base/rng.h"
 
 /* ---- rounds ---- */
@@ -432,6 +435,29 @@ a_trace_that_grows_has_the_stops_of_one_that_is_read_at_once(void **state)
     }
 }
 
+/* Lessons as they are: DataParallel, collectives, buckets, overlap, unused parameters, join, and what goes wrong. */
+static void
+so_has_the_trace_of_a_lesson(void **state)
+{
+    (void)state;
+    static const char *const lessons[] = { "04", "11", "15", "16", "19", "24" };
+    const char *build = getenv("RINGSIDE_OUT");
+    char        folder[] = "/tmp/ringside-story-XXXXXX", path[100], command[400], why[200];
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/a.trace", folder);
+    for (size_t i = 0; i < sizeof lessons / sizeof *lessons; i++) {
+        snprintf(command, sizeof command, "%s/ringside run --quiet --trace %s %s >/dev/null 2>&1",
+                 build != NULL ? build : "build/release", path, lessons[i]);
+        assert_int_equal(system(command), 0);
+        struct trace *trace = trace_open(path, why, sizeof why);
+        assert_non_null(trace);
+        assert_grows_alike(trace);
+        trace_release(trace);
+    }
+    assert_int_equal(remove(path), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 static void
 what_comes_behind_the_end_of_a_story_begins_it_anew(void **state)
 {
@@ -472,6 +498,7 @@ main(void)
         cmocka_unit_test(iteration_0_is_compared_with_the_spawn_before),
         cmocka_unit_test(what_a_bucket_holds_tells_it_from_that_of_another_iteration),
         cmocka_unit_test(a_trace_that_grows_has_the_stops_of_one_that_is_read_at_once),
+        cmocka_unit_test(so_has_the_trace_of_a_lesson),
         cmocka_unit_test(what_comes_behind_the_end_of_a_story_begins_it_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
