@@ -71,6 +71,8 @@ browse_on(struct model *model, struct view *view)
     view->message[0] = '\0';
     if (result == MOVE_STOPPED && move->command == CMD_next && predict_ask(view, model, move->at))
         ;
+    else if (result == MOVE_NO_MEMORY)
+        view_say(view, "no memory for the story");
     else if (result == MOVE_AT_EDGE)
         stand_at_record_edge(model, view, move);
     else if (browse_move(model, view, move->at) && move->stopped_by != NULL &&

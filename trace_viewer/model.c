@@ -106,10 +106,6 @@ model_refresh(struct model *model)
     bool   more = trace_refresh(model->trace), moved = trace_order_version(model->trace) != model->version;
     if (!more && !moved)
         return false;
-    if (moved) {
-        story_free(model->story); /* its events have other numbers */
-        model->story = NULL;
-    }
     model->version = trace_order_version(model->trace);
     return index_refresh(model->index) && take_index(model) && (moved || model->seen > before);
 }

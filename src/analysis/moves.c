@@ -181,6 +181,10 @@ move_begin(struct move *move, const struct command_line *line, struct str *told)
 {
     move->command = line->command;
     move->from = move->at;
+    if ((line->command == CMD_next || line->command == CMD_rnext) && move->story == NULL) {
+        str_add(told, "no memory for the story\n");
+        return false;
+    }
     if (move->rules->asked < move->at)
         move->rules->asked = move->at;
     move->left = line->has_count && line->count > 0 ? (size_t)line->count : 1;
@@ -222,34 +226,48 @@ stop_behind(const struct move *move)
     return before >= move->left ? story_at(move->story, before - move->left) : NULL;
 }
 
-/* A question on the way that nobody has been asked comes first. */
+/* What is behind the cursor is known once no round that is open can put a stop there. */
 static bool
-stops_at_question(struct move *move, size_t limit)
+is_known(const struct move *move)
 {
-    for (size_t seq = move->at + 1; move->rules->asks && seq <= limit; seq++) {
-        move->at = seq;
-        if (is_asked(move))
-            return true;
-    }
-    return false;
+    return move->backwards ? story_settled(move->story) >= move->from : stop_ahead(move) != NULL;
 }
 
-/* Event by event the story is read as far as the record goes; whoever waits for it looks up in between. */
+/* A question on the way that nobody has been asked comes first. */
+static enum move_result
+stand_at(struct move *move, const struct story_stop *stop, size_t limit, size_t slice)
+{
+    for (; move->rules->asks && !move->backwards && move->at < limit; slice--) {
+        if (slice == 0)
+            return MOVE_GOES_ON;
+        move->at++;
+        if (is_asked(move))
+            return MOVE_STOPPED;
+    }
+    move->at = limit;
+    return stop != NULL ? MOVE_STOPPED : MOVE_AT_EDGE;
+}
+
+/* The story is read as far as the answer lies; whoever waits for it looks up in between. */
 static enum move_result
 search_story(struct move *move, size_t count, size_t slice)
 {
-    size_t to = move->known + slice < count ? move->known + slice : count;
-    bool   read = story_read(move->story, to);
-    move->known = to;
-    if (read && to < count && (move->backwards || stop_ahead(move) == NULL))
+    size_t seen = story_seen(move->story), to = seen + slice < count ? seen + slice : count;
+    bool   known = is_known(move);
+    if (!known && !story_read(move->story, to))
+        return MOVE_NO_MEMORY;
+    bool whole = to == count || story_seen(move->story) == seen; /* or no more of it can be read */
+    if (!known && whole && move->ended && !story_close(move->story))
+        return MOVE_NO_MEMORY;
+    known = is_known(move);
+    if (!known && !whole)
         return MOVE_GOES_ON;
-    if (to == count && move->ended)
-        story_close(move->story);
+    if (!known && move->backwards) {
+        move->at = count - 1;
+        return MOVE_AT_EDGE;
+    }
     const struct story_stop *stop = move->backwards ? stop_behind(move) : stop_ahead(move);
-    if (!move->backwards && stops_at_question(move, stop != NULL ? stop->at : count - 1))
-        return MOVE_STOPPED;
-    move->at = stop != NULL ? stop->at : move->backwards ? 0 : count - 1;
-    return stop != NULL ? MOVE_STOPPED : MOVE_AT_EDGE;
+    return stand_at(move, stop, stop != NULL ? stop->at : move->backwards ? 0 : count - 1, slice);
 }
 
 enum move_result

@@ -22,8 +22,8 @@
  * A search is done in slices, so that whoever searches millions of events can look up between them, and it may meet the
  * end of a record that still grows: then it is asked to go on once there is more.
  *
- * Order of use: a struct move with trace, story, rules, ended and at filled in; move_begin; move_search until it has stopped or its
- * edge will not move; then the cursor is move.at; move_end. */
+ * Order of use: a struct move with trace, story, rules, ended and at filled in; move_begin; move_search until it has
+ * stopped or its edge will not move; then the cursor is move.at; move_end. */
 #ifndef ANALYSIS_MOVES_H
 #define ANALYSIS_MOVES_H
 #include <stdbool.h>
@@ -47,7 +47,7 @@ struct move_rules {
 struct move {
     struct trace            *trace;          /* borrowed, as the rules are */
     struct move_rules       *rules;
-    struct story            *story;          /* of that trace, borrowed; next asks it */
+    struct story            *story;          /* of that trace, borrowed; next asks it. NULL: no memory */
     bool                     ended;          /* no event will come behind those that there are */
     size_t                   at;             /* the cursor, then the event that was looked at last */
 
@@ -55,7 +55,6 @@ struct move {
     bool                     meetings;       /* stage: at stores and rendezvous too */
     bool                     backwards;
     size_t                   from, left;     /* where it began; stops still to come, this one included */
-    size_t                   known;          /* next: up to here the story has been read */
     uint32_t                 lane;           /* finish: whose stage, and how many were opened in it meanwhile */
     size_t                   inside;
     struct match            *match;          /* until */
@@ -65,7 +64,9 @@ struct move {
 enum move_result {
     MOVE_STOPPED,                            /* at `at` */
     MOVE_GOES_ON,                            /* the slice is used up */
-    MOVE_AT_EDGE                             /* `at` is the last event there is (backwards: event 0), and no stop */
+    MOVE_AT_EDGE,                            /* `at` is the last event there is (backwards: event 0), and no stop; rnext
+                                              * at the last event: what comes behind it tells which stops lie before */
+    MOVE_NO_MEMORY                           /* for the story; the cursor stays */
 };
 
 /* Of enum command: step, stage, next, finish, continue, until or a reverse. */

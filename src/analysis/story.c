@@ -1,5 +1,5 @@
-/* The fold: what each event means for the rounds. Interface: story_new, story_seen, story_read, story_close, story_count,
- * story_settled, story_at, story_index, story_free. */
+/* The fold: what each event means for the rounds. Interface: story_new, story_seen, story_read, story_close,
+ * story_count, story_settled, story_at, story_index, story_free. */
 #include "analysis/story_internal.h"
 
 #include <stdlib.h>
@@ -173,18 +173,18 @@ act_before(struct story *story, const struct trace_event *event, const struct ro
 }
 
 static uint32_t
-begin_act(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing)
+begin_act(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing, struct round *sketch)
 {
-    int          number = rank_number(event->rank);
-    struct round sketch = sketch_of(story, event, seq);
-    sketch.is_act = true;
-    uint32_t round = round_at(story, event, thing, &sketch);
+    int number = rank_number(event->rank);
+    sketch->is_act = true;
+    uint32_t round = round_at(story, event, thing, sketch);
     if (round == NO_ROUND)
         return NO_ROUND;
-    uint32_t like = act_before(story, event, &sketch, round);
+    uint32_t like = act_before(story, event, sketch, round);
     if (story->rounds[round].first == seq)
         story->rounds[round].like = like;
-    story->fault = NO_ROUND;
+    if (!story->rounds[round].cut)
+        story->fault = NO_ROUND;
     if (story->lanes[event->lane].is_main)
         story->ranks[number].act = round;
     rank_is_told(story, event);
@@ -195,7 +195,8 @@ begin_act(struct story *story, const struct trace_event *event, size_t seq, uint
 }
 
 static uint32_t
-begin_scene(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing, const struct round *sketch)
+begin_scene(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing,
+            const struct round *sketch)
 {
     uint32_t round = round_at(story, event, thing, sketch);
     rank_is_told(story, event);
@@ -225,8 +226,10 @@ begin_call(struct story *story, const struct trace_event *event, size_t seq)
     if (!take_issue(story, event, &issue))
         return NO_ROUND;
     uint64_t words[2] = { (uint64_t)issue.sequence, (uint64_t)issue.group }, thing = key_of(7, words, 2);
+    struct round sketch = sketch_of(story, event, seq);
+    sketch.track = (uint32_t)key_of(13, &words[1], 1); /* of the group: who waits for a call may do it itself */
     if (issue.own) {
-        uint32_t round = begin_act(story, event, seq, thing);
+        uint32_t round = begin_act(story, event, seq, thing, &sketch);
         uint64_t known = NO_ROUND;
         bool     first = !map_get(&story->algorithms, event->kind, &known) || known == round;
         if (first && !map_set(&story->algorithms, event->kind, round))
@@ -236,7 +239,6 @@ begin_call(struct story *story, const struct trace_event *event, size_t seq)
     }
     if (issue.bucket < 0 || !story->kinds[event->kind].sums)
         return NO_ROUND;
-    struct round sketch = sketch_of(story, event, seq);
     sketch.bucket = issue.bucket;
     sketch.mark   = mark_of_bucket(story, event->rank, issue.bucket, sketch.mark);
     return begin_scene(story, event, seq, thing, &sketch);
@@ -269,6 +271,7 @@ begin_hop(struct story *story, const struct trace_event *event, size_t seq)
     struct round sketch = sketch_of(story, event, seq);
     sketch.step     = ++lane->hops;
     sketch.expected = story->rounds[round].expected;
+    sketch.track    = story->rounds[round].track;
     sketch.mark     = (uint64_t)sketch.step;
     return begin_scene(story, event, seq, round, &sketch);
 }
@@ -282,13 +285,14 @@ holds(const struct story_kind *kind, const struct trace_event *event)
     return kind->role == ROLE_CHECK && event->args[1] != 0;
 }
 
-/* Says with one of these between them are two stops: a stage that begins or ends, another word. */
+/* Says with one of these between them are two stops: a stage that begins or ends, what ranks do, another word. */
 static bool
 ends_words(const struct story_kind *kind, const struct trace_event *event)
 {
     if (kind->part == PART_WORD)
         return kind->role != ROLE_SAY && !holds(kind, event);
-    return kind->part != PART_QUIET && (event->phase != PHASE_INSTANT || kind->part == PART_SCENE);
+    return kind->role == ROLE_JOIN ||
+           (kind->part != PART_QUIET && (event->phase != PHASE_INSTANT || kind->part == PART_SCENE));
 }
 
 /* Words at one line of the lesson, by whatever rank; those that follow each other on a lane are one stop. */
@@ -349,33 +353,40 @@ note_detail(struct story *story, const struct trace_event *event)
     rank->loose += !rank->is_told;
 }
 
+static uint32_t
+begin_told(struct story *story, const struct trace_event *event, size_t seq)
+{
+    const struct story_kind *kind = &story->kinds[event->kind];
+    uint64_t                 thing = kind->bucket >= 0 ? (uint64_t)event->args[kind->bucket] + 1 : 0;
+    if (kind->part != PART_OPENING)
+        wide_close(story, event->kind);
+    struct round sketch = sketch_of(story, event, seq);
+    return kind->part == PART_ACT ? begin_act(story, event, seq, thing, &sketch)
+                                  : begin_scene(story, event, seq, thing, &sketch);
+}
+
 static void
 take_begin(struct story *story, const struct trace_event *event, size_t seq)
 {
     const struct story_kind *kind = &story->kinds[event->kind];
     struct story_lane       *lane = &story->lanes[event->lane];
     uint32_t                 round = NO_ROUND;
-    uint64_t                 thing = kind->bucket >= 0 ? (uint64_t)event->args[kind->bucket] + 1 : 0;
     if (kind->role == ROLE_RENDEZVOUS && kind->world >= 0)
         story->world = (int)event->args[kind->world];
-    if (kind->part == PART_ACT || kind->part == PART_SCENE)
-        wide_close(story, event->kind);
-    if (kind->part == PART_ACT)
-        round = begin_act(story, event, seq, thing);
-    else if (kind->part == PART_CALL)
+    if (kind->part == PART_CALL)
         round = begin_call(story, event, seq);
-    else if (kind->role == ROLE_HOP)
+    else if (kind->role == ROLE_HOP && kind->part == PART_DETAIL)
         round = begin_hop(story, event, seq);
-    else if (kind->part == PART_SCENE || kind->part == PART_OPENING) {
-        struct round sketch = sketch_of(story, event, seq);
-        round = begin_scene(story, event, seq, thing, &sketch);
-    } else if (kind->part == PART_DETAIL)
+    else if (kind->part == PART_ACT || kind->part == PART_SCENE || kind->part == PART_OPENING)
+        round = begin_told(story, event, seq);
+    else if (kind->part == PART_DETAIL)
         note_detail(story, event);
     if (!vec_room(&lane->open, &lane->room, lane->count + 1, sizeof *lane->open)) {
         story->starved = true;
         return;
     }
-    lane->open[lane->count++] = (struct stage){ event->kind, round, kind->bucket >= 0 ? event->args[kind->bucket] : -1 };
+    int64_t bucket = kind->bucket >= 0 ? event->args[kind->bucket] : -1;
+    lane->open[lane->count++] = (struct stage){ event->kind, round, bucket };
 }
 
 static void
@@ -489,6 +500,7 @@ begin_anew(struct story *story)
     map_free(&story->acts);
     map_free(&story->algorithms);
     map_free(&story->cuts);
+    map_free(&story->wholes);
     map_free(&story->operations);
     free(story->kinds);
     free(story->lanes);

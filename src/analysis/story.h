@@ -3,10 +3,13 @@
  *
  *   a round       is one stop: the same kind on all ranks, of the same spawn, iteration and thing (bucket, call), the
  *                 n-th on its lane. An act stops at the last begin, a scene at the last end: the story goes at the pace
- *                 of the last one. A rank counts as come, too, when it has ended, has begun a later act, has left the act
- *                 around, or, of scenes, has finished a later scene or waits; a fault closes all rounds
+ *                 of the last one. A rank counts as come, too, when it has ended, has begun a later act on that lane, has
+ *                 left or passed the act around, or, of scenes, has finished one on that lane that comes later on another
+ *                 rank. Who comes after all is told in a round of its own; a fault closes all rounds for good, and its
+ *                 sentence says who stood where
  *   what repeats  is told once: an act like that of the iteration before (in iteration 0: of the spawn before) is no
- *                 stop, and its scenes are none as long as they are that one's, in order
+ *                 stop, and its scenes are none as long as they are that one's, each lane's in order. From the first
+ *                 other one on all are told; an act that lacks some is told itself, unless one of its spawn was like it
  *   collectives   of a bucket are scenes at their ends; those that the lesson calls itself are acts, and the steps of
  *                 their algorithm scenes, for the first call of an algorithm; others are details
  *
@@ -28,7 +31,9 @@ struct story_stop {
     uint32_t round;
 };
 
-/* What `story --count` tells of the events so far. */
+/* What `story --count` tells of the events so far. untold: acts and scenes that no stop tells, that did not run as before
+ * and that no fault has cut. loose: details of ranks of which nothing is told; all others lie in an act, before the first
+ * or behind the last. */
 struct story_figures { size_t stops, questions, alike, untold, loose; };
 
 struct story *story_new(struct trace *trace);            /* borrows it; NULL: no memory */

@@ -1,4 +1,4 @@
-/* Collectives: whose each is, and which bucket's. A call is issued by its rank, and begun later, mostly on another lane.
+/* Collectives: whose each is, and which bucket's. A rank issues a call, and it begins later, mostly on another lane.
  * Interface: note_issue, take_issue, forget_issues. */
 #include "analysis/story_internal.h"
 

@@ -11,8 +11,8 @@
 #define NOWHERE  SIZE_MAX
 
 /* What else the fold does at a kind. */
-enum story_role { ROLE_NONE, ROLE_START, ROLE_END, ROLE_RENDEZVOUS, ROLE_ISSUE, ROLE_ALGORITHM, ROLE_HOP, ROLE_SAY,
-                  ROLE_ASK, ROLE_CHECK, ROLE_BUCKET, ROLE_FAULT };
+enum story_role { ROLE_NONE, ROLE_START, ROLE_END, ROLE_JOIN, ROLE_RENDEZVOUS, ROLE_ISSUE, ROLE_ALGORITHM, ROLE_HOP,
+                  ROLE_SAY, ROLE_ASK, ROLE_CHECK, ROLE_BUCKET, ROLE_FAULT };
 
 /* A kind, by its number in the trace. */
 struct story_kind {
@@ -26,6 +26,9 @@ struct story_kind {
 
 /* Some of the ranks, each a bit; number 0 is who has no rank. */
 struct members { uint64_t low, *more; size_t room; };   /* below 64; the others */
+
+/* Of an act: the nth of its track. Equal marks for equal scenes in the same place of a track. */
+struct scene { uint64_t mark; uint32_t track, nth; };
 
 struct round {
     uint16_t       kind;
@@ -41,7 +44,7 @@ struct round {
     int64_t        bucket;                          /* -1 */
     uint32_t       like, as;                        /* an act: which one it repeats so far, and the iteration that is told */
     uint64_t       mark;                            /* equal for equal kinds and arguments */
-    uint64_t      *scenes;                          /* an act: the marks of its scenes, in order */
+    struct scene  *scenes;                          /* an act: as they came */
     size_t         scene_count, scene_room;
 };
 
@@ -77,6 +80,7 @@ struct story {
     uint32_t          *open;                        /* rounds that may still change, in the order of their begins */
     size_t             open_count, open_room;
     struct map         by_key, counts, acts, algorithms, cuts;   /* cuts: what each bucket of a rank holds */
+    struct map         wholes;                      /* the iteration of an act with these scenes, the first in its spawn */
     struct map         operations;                  /* the kind that does it, by its text's number */
     struct issue      *issues;
     size_t             issue_count, issue_room;
@@ -103,7 +107,7 @@ bool     members_have(const struct members *members, int number);
 int      members_most(const struct members *members);   /* numbers are below it */
 void     round_free(struct round *round);
 /* The round with that key that `number` may enter, made with what `sketch` says if there is none: who comes to one that is
- * over is in a later one. NO_ROUND: no memory. */
+ * over is in a later one, but for one that a fault has cut. NO_ROUND: no memory. */
 uint32_t round_of(struct story *story, uint64_t key, int number, const struct round *sketch);
 void     round_enter(struct story *story, uint32_t round, int number);
 void     round_come(struct story *story, uint32_t round, int number, size_t seq);

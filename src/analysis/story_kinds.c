@@ -59,10 +59,10 @@ static enum story_role
 role_of(const char *name)
 {
     static const struct { const char *name; enum story_role role; } roles[] = {
-        { "task.start", ROLE_START },           { "task.end", ROLE_END },         { "c10d.rendezvous", ROLE_RENDEZVOUS },
-        { "c10d.issue", ROLE_ISSUE },           { "comm.hop", ROLE_HOP },         { "c10d.algorithm", ROLE_ALGORITHM },
-        { "lesson.say", ROLE_SAY },             { "lesson.ask", ROLE_ASK },       { "lesson.check", ROLE_CHECK },
-        { "ddp.bucket", ROLE_BUCKET },
+        { "task.start", ROLE_START },  { "task.end", ROLE_END },          { "task.join", ROLE_JOIN },
+        { "c10d.issue", ROLE_ISSUE },  { "c10d.algorithm", ROLE_ALGORITHM }, { "c10d.rendezvous", ROLE_RENDEZVOUS },
+        { "comm.hop", ROLE_HOP },      { "ddp.bucket", ROLE_BUCKET },     { "lesson.say", ROLE_SAY },
+        { "lesson.ask", ROLE_ASK },    { "lesson.check", ROLE_CHECK },
     };
     for (size_t i = 0; i < countof(roles); i++)
         if (strcmp(name, roles[i].name) == 0)
@@ -139,7 +139,8 @@ story_mark(const struct story *story, const struct trace_event *event)
         if (kind->counters >> i & 1)
             continue;
         const char *text = kind->texts >> i & 1 ? trace_text_at(story->trace, event->args[i]) : NULL;
-        mark = text != NULL ? hash_bytes(mark, text, strlen(text)) : hash_bytes(mark, &event->args[i], sizeof event->args[i]);
+        mark = text != NULL ? hash_bytes(mark, text, strlen(text))
+                            : hash_bytes(mark, &event->args[i], sizeof event->args[i]);
     }
     return mark;
 }

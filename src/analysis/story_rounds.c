@@ -150,28 +150,60 @@ part_from_before(struct story *story, struct round *act)
     before->scene_count = before->scene_room = 0;
 }
 
-/* All scenes of an act that is as the one before are known: it is passed by if they are that one's, else it is told. */
+/* Of an act with its ranks and all of its scenes. */
+static uint64_t
+whole_mark(const struct round *act)
+{
+    uint64_t words[4] = { 14, act->spawn, act->mark, act->here.low };
+    uint64_t whole = hash_bytes(0, words, sizeof words);
+    for (size_t i = 0; i < act->here.room; i++)
+        whole = act->here.more[i] != 0 ? hash_bytes(whole + i, &act->here.more[i], sizeof act->here.more[i]) : whole;
+    for (size_t i = 0; i < act->scene_count; i++)
+        whole += act->scenes[i].mark; /* in whatever order */
+    return whole;
+}
+
+/* Scenes that the act before had are missing: it is told, unless it is as an earlier one of its spawn. */
+static bool
+lacks_scenes(const struct story *story, struct round *act)
+{
+    uint64_t known;
+    if (act->like == NO_ROUND || story->rounds[act->like].scene_count == act->scene_count)
+        return false;
+    if (!map_get(&story->wholes, whole_mark(act), &known))
+        return true;
+    act->as = (uint32_t)known;
+    return false;
+}
+
+/* An act as the one before is passed by, up to its first other scene if there is one. */
 static void
 settle_act(struct story *story, uint32_t number)
 {
     struct round *act = &story->rounds[number];
     act->undecided = false;
+    act->as_before = !lacks_scenes(story, act);
     drop_from_open(story, number);
-    act->as_before = act->like != NO_ROUND && story->rounds[act->like].scene_count == act->scene_count;
     if (act->as_before)
-        add_passed(story, act, act->as = told_iteration(story, act));
+        add_passed(story, act, act->as);
     else
         add_stop(story, number);
     if (act->like != NO_ROUND)
         part_from_before(story, act);
 }
 
+/* Its ranks have left it, and no scene of it goes on. */
 static void
-settle_if_over(struct story *story, uint32_t number)
+end_act_if_over(struct story *story, uint32_t number)
 {
     const struct round *act = number != NO_ROUND ? &story->rounds[number] : NULL;
-    if (act != NULL && act->undecided && act->within == 0 && act->scenes_open == 0)
+    if (act == NULL || !act->closed || act->within > 0 || act->scenes_open > 0)
+        return;
+    if (act->undecided)
         settle_act(story, number);
+    uint64_t whole = whole_mark(act);
+    if (!map_get(&story->wholes, whole, NULL) && !map_set(&story->wholes, whole, act->iteration))
+        story->starved = true;
 }
 
 /* Its ranks have come. Is it as that of the iteration before, then its scenes will tell. */
@@ -181,32 +213,52 @@ close_act(struct story *story, uint32_t number)
     struct round *act = &story->rounds[number];
     if (act->like != NO_ROUND) {
         const struct round *before = &story->rounds[act->like];
+        act->as = told_iteration(story, act);
         act->undecided = before->mark == act->mark && same_members(&before->here, &act->here);
         if (!act->undecided)
             part_from_before(story, act);
     }
-    if (act->undecided) {
-        settle_if_over(story, number);
-        return;
+    if (!act->undecided) {
+        drop_from_open(story, number);
+        add_stop(story, number);
     }
-    drop_from_open(story, number);
-    add_stop(story, number);
+    end_act_if_over(story, number);
+}
+
+/* The next scene of that track in the act. */
+static struct scene
+scene_of(const struct round *act, const struct round *round)
+{
+    struct scene scene = { .track = round->track };
+    for (size_t i = act->scene_count; i > 0 && scene.nth == 0; i--)
+        if (act->scenes[i - 1].track == round->track)
+            scene.nth = act->scenes[i - 1].nth + 1;
+    uint64_t words[3] = { round->mark, scene.track, scene.nth };
+    scene.mark = hash_bytes(15, words, sizeof words);
+    return scene;
+}
+
+/* Lanes run side by side, so that scenes of two may change places; most often they do not. */
+static bool
+has_scene(const struct round *act, uint64_t mark, size_t near)
+{
+    for (size_t i = 0; i < act->scene_count; i++)
+        if (act->scenes[(near + i) % act->scene_count].mark == mark)
+            return true;
+    return false;
 }
 
 /* Whether the act before had the same scene in its place. */
 static bool
-scene_is_as_before(struct story *story, uint32_t number, uint64_t mark)
+scene_is_as_before(struct story *story, uint32_t number, const struct round *round)
 {
     struct round *act = &story->rounds[number];
-    bool as_before = false;
-    if (act->like != NO_ROUND) {
-        const struct round *before = &story->rounds[act->like];
-        as_before = before->scene_count > act->scene_count && before->scenes[act->scene_count] == mark;
-        if (!as_before)
-            part_from_before(story, act);
-    }
+    struct scene  scene = scene_of(act, round);
+    bool as_before = act->like != NO_ROUND && has_scene(&story->rounds[act->like], scene.mark, act->scene_count);
+    if (act->like != NO_ROUND && !as_before)
+        part_from_before(story, act);
     if (vec_room(&act->scenes, &act->scene_room, act->scene_count + 1, sizeof *act->scenes))
-        act->scenes[act->scene_count++] = mark;
+        act->scenes[act->scene_count++] = scene;
     else
         story->starved = true;
     if (!as_before && act->undecided)
@@ -224,13 +276,13 @@ close_scene(struct story *story, uint32_t number)
         story->rounds[act].scenes_open--;
     if (round->last != NOWHERE) {
         if (act != NO_ROUND && !round->is_word)
-            round->as_before = scene_is_as_before(story, act, round->mark);
+            round->as_before = scene_is_as_before(story, act, round);
         if (round->as_before)
             add_passed(story, round, told_iteration(story, &story->rounds[act]));
         else
             add_stop(story, number);
     }
-    settle_if_over(story, act);
+    end_act_if_over(story, act);
 }
 
 void
@@ -308,7 +360,7 @@ round_of(struct story *story, uint64_t key, int rank, const struct round *sketch
     uint64_t known = NO_ROUND;
     map_get(&story->by_key, key, &known);
     const struct round *before = known != NO_ROUND ? &story->rounds[known] : NULL;
-    if (before != NULL && (!before->closed || (!before->is_wide && members_have(&before->here, rank))))
+    if (before != NULL && (!before->closed || before->cut || (!before->is_wide && members_have(&before->here, rank))))
         return (uint32_t)known;
     uint32_t number = new_round(story, key, sketch);
     if (number != NO_ROUND)
@@ -370,7 +422,7 @@ close_those_that_are_over(struct story *story)
         const struct round *round = &story->rounds[number];
         size_t              before = story->open_count;
         if (round->undecided)
-            settle_if_over(story, number);
+            end_act_if_over(story, number);
         else if (is_over(story, round))
             round_close(story, number);
         i = story->open_count < before ? 0 : i + 1;
@@ -384,16 +436,28 @@ round_leave(struct story *story, uint32_t number, int rank)
     if (round == NULL || !go_out(round, rank))
         return;
     if (round->is_act)
-        settle_if_over(story, number);
+        end_act_if_over(story, number);
+}
+
+/* Another rank was in both of them. */
+static bool
+share_a_rank(const struct round *a, const struct round *b, int but)
+{
+    for (int i = 0; i < members_most(&a->here); i++)
+        if (i != but && members_have(&a->here, i) && (members_have(&b->here, i) || members_have(&b->inside, i)))
+            return true;
+    return false;
 }
 
 /* Lanes of a rank run side by side: what it does on one says nothing of the others, but for what lies in an act that it
- * has passed. */
+ * has passed. Of two scenes it is another rank that knows which is the later one. */
 static bool
 is_behind(const struct story *story, const struct round *round, const struct round *now, int rank)
 {
     const struct round *act = round->act != NO_ROUND ? &story->rounds[round->act] : NULL;
-    return round->track == now->track || (act != NULL && act->closed && !members_have(&act->here, rank));
+    if (now->is_act && act != NULL && act->closed && !members_have(&act->here, rank))
+        return true;
+    return round->track == now->track && (now->is_act || (!round->is_act && share_a_rank(round, now, rank)));
 }
 
 void
@@ -402,7 +466,7 @@ rank_moves_on(struct story *story, int rank, uint32_t than)
     const struct round *now = than != NO_ROUND ? &story->rounds[than] : NULL;
     for (size_t i = 0; now != NULL && i < story->open_count && story->open[i] < than; i++) {
         struct round *round = &story->rounds[story->open[i]];
-        if (!round->closed && (now->is_act || !round->is_act) && is_behind(story, round, now, rank))
+        if (!round->closed && is_behind(story, round, now, rank))
             pass(story, round, rank);
     }
     close_those_that_are_over(story);

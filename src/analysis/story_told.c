@@ -76,8 +76,8 @@ story_tell(struct story *story, const struct story_stop *stop, struct str *out)
     for (int number = 1; ranks != NULL && number < most; number++)
         if (members_have(&round->here, number))
             ranks[count++] = rank_of_number(number);
-    struct told told = { .at = round->last, .first = round->first, .last = round->last, .ranks = ranks, .rank_count = count,
-                         .step = round->step, .bucket = round->is_act ? -1 : round->bucket,
+    struct told told = { .at = round->last, .first = round->first, .last = round->last, .ranks = ranks,
+                         .rank_count = count, .step = round->step, .bucket = round->is_act ? -1 : round->bucket,
                          .own = own_sentence(story, trace_kind(story->trace, round->kind)->name) };
     story_sentence(story->trace, &told, out);
     free(ranks);

@@ -70,13 +70,17 @@ search_record(struct session *session, struct move *move, struct str *out)
     enum move_result result;
     while (move->ended = session->ended,
            (result = move_search(move, session->head + 1, SEARCH_SLICE)) != MOVE_STOPPED) {
-        bool at_edge = result == MOVE_AT_EDGE;
-        if (at_edge && (move->backwards || session->ended)) {
+        if (result == MOVE_NO_MEMORY) {
+            str_add(out, "no memory for the story\n");
+            return;
+        }
+        bool at_edge = result == MOVE_AT_EDGE, at_start = move->backwards && move->at == 0;
+        if (at_edge && (at_start || session->ended)) {
             stand_at_run_edge(session, move, out);
             return;
         }
         if (session_interrupted(session)) {
-            session->cursor = move->at;
+            session->cursor = move->command == CMD_rnext ? session->cursor : move->at;
             str_addf(out, "paused at event %" PRIu64 "\n", session->cursor);
             return;
         }
@@ -92,8 +96,8 @@ search_record(struct session *session, struct move *move, struct str *out)
 static bool
 goes_back(int command)
 {
-    return command == CMD_back || command == CMD_rnext || command == CMD_rstage || command == CMD_rfinish || command == CMD_rcontinue ||
-           command == CMD_runtil;
+    return command == CMD_back || command == CMD_rnext || command == CMD_rstage || command == CMD_rfinish ||
+           command == CMD_rcontinue || command == CMD_runtil;
 }
 
 static bool
