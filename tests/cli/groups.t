@@ -83,6 +83,10 @@ explained('two groups under one number', spawn('pairs', 4, 'dist.new_group(rank 
 explained('an order that is turned around another call', spawn('around', 2, 'if rank == 0 then dist.new_group { 0, 1 } end',
         'dist.barrier()', 'if rank == 1 then dist.new_group { 0, 1 } end'),
     qr/rank 0 waits in new_group, rank 1 in barrier #0/, qr/skipped call or other order: rank 1 did not call new_group \(line 4\)/);
+my $early = ringside(@stepped, spawn('one', 4, 'if rank == 0 then dist.new_group { 0, 1, 2 } end'));
+refused('who has not come to init_process_group yet', $early, 3,
+    qr/skipped new_group: rank 1 did not call.*\n  1 +- +- +- +returned\n  2 .* waits in init_process_group \(line 3\)\n +for rank 3\n  3 .* runs at line 3\n/s);
+unlike($early->{err}, qr/store|default_pg/, '... and nothing of the store\'s keys');
 
 # TORCH_DIST_INIT_BARRIER=1 lets all wait for all.
 for my $way (\@stepped, \@free) {
