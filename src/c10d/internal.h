@@ -85,8 +85,8 @@ struct communicator {
     atomic_int            missing;        /* the first in the world that has still to come; -1: none */
     bool                 *here;           /* by rank in the world: it has, member or not */
     bool                  differs;        /* nobody waits in it any more, since a rank called that number for others: `why` */
-    struct error          why;
-    int                   first;          /* the rank that called before all others, */
+    char                  why[400];
+    int                   lowest;         /* the lowest rank that has called it, */
     uint32_t              line;           /* and where */
     struct monitored_state *monitored;    /* monitored.c; NULL: never called */
     uint64_t              id;             /* the same in all processes of a job */
