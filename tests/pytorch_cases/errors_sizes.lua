@@ -282,3 +282,25 @@ dist.spawn(function(rank)
   says("all_gather_coalesced", R, { "output 0 of rank 1", "[2], got [3]" },
     function() dist.all_gather_coalesced({ { z(2) }, { z(3) } }, { z(2) }) end)
 end, { world = 2 })
+
+-- Lists of an all_gather may be uneven, so a rank sees by itself only what is wrong with its own place.
+local function lists(...)
+  local sizes = { ... }
+  return function()
+    dist.spawn(function(rank)
+      local list = {}
+      for i, size in ipairs(sizes[rank + 1]) do list[i] = z(table.unpack(size)) end
+      dist.all_gather(list, z(table.unpack(sizes[rank + 1][rank + 1])))
+    end, { world = #sizes })
+  end
+end
+local two, six = { 2, 2 }, { 2, 3 }
+says("all_gather: a list that is wrong for an equal tensor", "MismatchError",
+  { "cause: shape: all_gather #0: ", "'s list has 6 elements for rank 2, whose", "tensor has 4" },
+  lists({ two, two, six }, { two, two, six }, { two, two, two }))
+says("all_gather: two that are wrong for each other", "MismatchError", { "list has 6 elements for rank ", "tensor has 4" },
+  lists({ two, six }, { six, two }))
+says("all_gather: two lists that disagree about a third", "MismatchError", { "elements for rank 2, ", "has 4", "has 6" },
+  lists({ two, two, six }, { two, two, two }, { two, two, six }))
+says("all_gather: even lists of two sizes", "MismatchError", { "gets [2, 3] on rank 1, [2, 2] on rank 0" },
+  lists({ two, two }, { six, six }))
