@@ -85,8 +85,8 @@ local text = {
   },
   arrows = {
     question = "In (a) and (b) it was 0 -> 1 -> 0, a circle. Now it is 1 -> 0 and no way back. What does that tell?",
-    choices = { "rank 0 waits, too", "rank 0 is no more there", "the wire is cut" },
-    answer = "rank 0 is no more there",
+    choices = { "rank 0 waits, too", "rank 0 is no longer there", "the wire is cut" },
+    answer = "rank 0 is no longer there",
     why = "Who is waited for and waits for nobody has returned, raised, was killed, or is stuck in its own code. The report says which.",
     wrong = {
       ["rank 0 waits, too"] = "Then an arrow would lead on from rank 0.",

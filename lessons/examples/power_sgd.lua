@@ -53,7 +53,7 @@ dist.spawn(function(rank)
   for _, way in ipairs(WAYS) do
     local name, hook, options = table.unpack(way, 1, 3)
     local first, last, state = train(rank, hook and power[hook], options)
-    print(("Rank %d, %s: loss from %.5f to %.5f"):format(rank, name, first, last))
+    print(("Rank %d, %s: loss from %.3f to %.3f"):format(rank, name, first, last))
     if state and rank == 0 then
       local rate, before, after = state:compression_stats()
       local steps = STEPS - START

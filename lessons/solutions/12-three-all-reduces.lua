@@ -2,7 +2,7 @@
 --
 -- A hop costs 10 us and then a microsecond for every 10 000 bytes. The tree is asked for in worlds of 4, 8 or 16 ranks,
 -- the others in worlds that are no power of two, too. There halving-doubling first folds: with P the power of two below
--- the world, the ranks too many hand their whole tensor to a partner, P ranks halve and double, and the partners hand
+-- the world, the extra ranks hand over their whole tensor to a partner, P ranks halve and double, and the partners hand
 -- the whole sum back.
 --     ringside exercise 12
 local function hop(bytes) return 10 + bytes / 10000 end

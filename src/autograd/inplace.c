@@ -64,6 +64,16 @@ tensor_detach_(struct task *me, struct tensor *a)
     return a;
 }
 
+bool
+tensor_stretches_to(const struct tensor *from, const struct tensor *to)
+{
+    int  added = to->dims - from->dims;
+    bool fits = added >= 0;
+    for (int d = 0; fits && d < from->dims; d++)
+        fits = from->size[d] == 1 || from->size[d] == to->size[d + added];
+    return fits;
+}
+
 struct tensor *
 tensor_copy_(struct task *me, struct tensor *a, struct tensor *from)
 {
@@ -73,7 +83,7 @@ tensor_copy_(struct task *me, struct tensor *a, struct tensor *from)
     if (overlaps_badly(from, a))
         return failed_null(me, E_RUNTIME, "copy_: the tensor that is read and the one that is written to share some of "
                                           "their memory; clone the first");
-    if (!tensor_same_shape(a, from) && from->dims <= a->dims)
+    if (!tensor_same_shape(a, from) && tensor_stretches_to(from, a))
         args.in[0] = tensor_expand(me, from, a->dims, a->size);
     return args.in[0] != NULL ? op_call(me, OP_copy, &args) : NULL;
 }

@@ -10,5 +10,6 @@ struct tensor *tensor_mul_(struct task *me, struct tensor *a, double number);
 struct tensor *tensor_div_(struct task *me, struct tensor *a, double number);
 struct tensor *tensor_relu_(struct task *me, struct tensor *a);
 struct tensor *tensor_fill_(struct task *me, struct tensor *a, double number);
+bool           tensor_stretches_to(const struct tensor *from, const struct tensor *to); /* by expand */
 struct tensor *tensor_copy_(struct task *me, struct tensor *a, struct tensor *from);
 #endif

@@ -144,7 +144,7 @@ own_fits(struct task *me, const struct work *work, struct tensor *const *list, c
 /* Where gloo takes memory as it lies, what is dense but turned is right if it is so on all ranks. The output of
  * reduce_scatter is copied to in order before that. */
 static void
-look_at_strides(struct task *me, const struct work *work, const struct tensor *tensor)
+look_at_strides(struct task *me, const struct work *work, const struct tensor *tensor, unsigned use)
 {
     enum operation operation = work->call.operation;
     bool lies_apart = operation == OPERATION_ALL_REDUCE || operation == OPERATION_BROADCAST ||
@@ -152,7 +152,7 @@ look_at_strides(struct task *me, const struct work *work, const struct tensor *t
     bool half_apart = operation == OPERATION_REDUCE_SCATTER && !work->call.in_one;
     if ((lies_apart && !tensor_is_contiguous(tensor) && !tensor_has_no_gaps(tensor)) ||
         (half_apart && !tensor_is_contiguous(tensor)))
-        warn_of_strides(me, work);
+        warn_of_strides(me, work, tensor, use);
 }
 
 bool
@@ -160,7 +160,7 @@ group_take(struct task *me, struct work *work, struct tensor *tensor, unsigned u
 {
     if (work == NULL || task_failed(me) || !tensor_fits(me, work, tensor, NULL))
         return false;
-    look_at_strides(me, work, tensor);
+    look_at_strides(me, work, tensor, use);
     work->call.tensor = work_take(me, work, tensor, use);
     return work->call.tensor != NULL;
 }
@@ -181,7 +181,7 @@ group_take_list(struct task *me, struct work *work, struct tensor ***place, cons
         if (list->like != NULL && !tensor_same_shape(tensor, list->like))
             return shape_differs(me, work, i, tensor, list->like);
         if (work->call.operation == OPERATION_SCATTER && !tensor_same_strides(tensor, list->like))
-            warn_of_strides(me, work);
+            warn_of_strides(me, work, tensor, USE_INPUT);
         if (((*place)[i] = work_take(me, work, tensor, use)) == NULL)
             return false;
     }

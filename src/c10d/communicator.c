@@ -186,8 +186,11 @@ enter(struct task *me, struct process_group *parent, const struct group_options 
         communicator->what       = options->what;
         communicator->call       = call;
         communicator->expected   = parent->world->init_barrier && call >= 0 ? above->size : options->count;
-        communicator->first      = rank;
-        communicator->line       = me->line;
+        communicator->lowest     = parent->world->size;
+    }
+    if (rank < communicator->lowest) {
+        communicator->lowest = rank;
+        communicator->line   = me->line;
     }
     parent->calls += call >= 0;
     note_come(communicator, rank);
@@ -211,22 +214,18 @@ print_call(const struct communicator *communicator, uint32_t line, char out[CALL
 
 struct caller { int rank; const char *call; };
 
-/* `is_odd`: the word of more ranks is against the second, which is the one to look at. */
+/* Only what is known: whether a rank skips a call or makes it later, its next calls would show. The lower rank first,
+ * whoever has come first. */
 static void
-describe_difference(const struct communicator *communicator, struct caller one, struct caller other, bool is_odd,
-                    char *out, size_t size)
+describe_difference(const struct communicator *communicator, struct caller one, struct caller other, char *out,
+                    size_t size)
 {
-    const char *what = communicator->what;
-    if (is_odd)
-        snprintf(out, size, "%s #%d differs between ranks %d and %d\ncause: skipped %s: rank %d did not call %s%s\n\n"
-                 "rank %d calls it for ranks %s\nrank %d for ranks %s\n"
-                 "all ranks must call %s in the same order, members or not", what, communicator->call, one.rank,
-                 other.rank, what, other.rank, what, strstr(one.call, " (line"), one.rank, one.call, other.rank,
-                 other.call, what);
-    else
-        snprintf(out, size, "%s #%d differs: rank %d calls it for ranks %s but rank %d for ranks %s; all ranks must "
-                 "call %s in the same order, members or not", what, communicator->call, one.rank, one.call, other.rank,
-                 other.call, what);
+    const char         *what  = communicator->what;
+    const struct caller lower = one.rank < other.rank ? one : other, upper = one.rank < other.rank ? other : one;
+    snprintf(out, size, "%s #%d differs between ranks %d and %d\ncause: skipped call or other order\n\n"
+             "rank %d calls it for ranks %s\nrank %d calls it for ranks %s\n"
+             "all ranks must call %s in the same order, members or not", what, communicator->call, lower.rank,
+             upper.rank, lower.rank, lower.call, upper.rank, upper.call, what);
 }
 
 /* The members of `one` wait in vain: one of them has come to `other` instead; or members have come to both, and would
@@ -240,65 +239,30 @@ is_in_vain(const struct communicator *one, const struct communicator *other)
     return vain && !one->differs && one->come < one->expected;
 }
 
-static int
-count_here(const struct communicator *communicator)
-{
-    int count = 0;
-    for (int rank = 0; rank < communicator->world->size; rank++)
-        count += communicator->here[rank];
-    return count;
-}
-
-/* Somebody has called it already for the same members, under a later number. */
-static bool
-is_called_later(const struct communicator *communicator)
-{
-    const struct communicator *at = communicator->world->communicators;
-    while (at != NULL && (at->parent != communicator->parent || at->call <= communicator->call ||
-                          !same_ranks(at, communicator->ranks, communicator->size)))
-        at = at->next;
-    return at != NULL;
-}
-
-/* Have those who came to `other` left out `one`? By the word of more ranks; or if nobody has it, by the usual mistake:
- * only members call new_group. */
-static bool
-seems_skipped(const struct communicator *one, const struct communicator *other, int rank_of_other)
-{
-    int more = count_here(one) - count_here(other);
-    return is_called_later(other) || more > 0 || (more == 0 && communicator_rank_of(one, rank_of_other) < 0);
-}
-
-/* Those who wait in `in_vain` learn why: the rank has just called the other one of the two for its members. */
+/* Those who wait in `in_vain` learn why. */
 static void
-note_difference(struct task *me, struct communicator *in_vain, const struct communicator *before,
-                const struct communicator *now, int rank)
+note_difference(struct task *me, struct communicator *in_vain, const struct communicator *other)
 {
-    char first[CALL_SIZE], mine[CALL_SIZE];
-    print_call(before, before->line, first);
-    print_call(now, me->line, mine);
-    struct caller one  = { before->first, first }, other = { rank, mine };
-    bool          mine_is_odd  = seems_skipped(before, now, rank);
-    bool          first_is_odd = seems_skipped(now, before, before->first), swap = first_is_odd && !mine_is_odd;
+    char in_vain_call[CALL_SIZE], other_call[CALL_SIZE];
+    print_call(in_vain, in_vain->line, in_vain_call);
+    print_call(other, other->line, other_call);
     in_vain->differs = true;
-    in_vain->why     = (struct error){ .kind = E_MISMATCH, .function = __func__, .line = __LINE__,
-                                       .lesson_line = me->line, .rank = rank };
-    describe_difference(now, swap ? other : one, swap ? one : other, mine_is_odd != first_is_odd,
-                        in_vain->why.message, sizeof in_vain->why.message);
-    monitor_wake(me, &now->world->monitor);
+    describe_difference(in_vain, (struct caller){ in_vain->lowest, in_vain_call },
+                        (struct caller){ other->lowest, other_call }, in_vain->why, sizeof in_vain->why);
+    monitor_wake(me, &in_vain->world->monitor);
 }
 
 /* In the world's monitor, when the rank has come to it. */
 static void
-compare_calls(struct task *me, struct communicator *communicator, int rank)
+compare_calls(struct task *me, struct communicator *communicator)
 {
     for (struct communicator *at = communicator->world->communicators; at != NULL; at = at->next) {
         if (at == communicator || at->call < 0 || at->call != communicator->call || at->parent != communicator->parent)
             continue;
         if (is_in_vain(communicator, at))
-            note_difference(me, communicator, at, communicator, rank);
+            note_difference(me, communicator, at);
         if (is_in_vain(at, communicator))
-            note_difference(me, at, at, communicator, rank);
+            note_difference(me, at, communicator);
     }
 }
 
@@ -310,7 +274,7 @@ communicator_enter(struct task *me, struct process_group *parent, const struct g
     monitor_enter(me, &world->monitor);
     struct communicator *communicator = enter(me, parent, options);
     if (communicator != NULL)
-        compare_calls(me, communicator, parent->global_rank);
+        compare_calls(me, communicator);
     if (communicator != NULL && communicator->come == communicator->expected)
         monitor_wake(me, &world->monitor);
     monitor_leave(me, &world->monitor);
@@ -466,19 +430,6 @@ peek_call(struct task *me, const struct communicator *communicator, int rank, st
                                                           communicator->what));
 }
 
-/* How many ranks call it for the members that `call` says. */
-static int
-count_alike(struct task *me, const struct communicator *communicator, const char *call)
-{
-    struct store_text text;
-    int               count = 0;
-    bool              there = false;
-    for (int rank = 0; rank < communicator->world->size; rank++)
-        count += peek_call(me, communicator, rank, &text, &there) && there &&
-                 memcmp(text.bytes, call, HASH_LETTERS) == 0;
-    return count;
-}
-
 /* This rank waits for the other in vain; or would take it for a member, since they use one name. */
 static bool
 call_differs(struct task *me, const struct communicator *communicator, const char *theirs, const char *mine, int rank)
@@ -487,9 +438,8 @@ call_differs(struct task *me, const struct communicator *communicator, const cha
     char words[1024];
     if (memcmp(theirs, mine, HASH_LETTERS) == 0 || !(confused || must_come(communicator, rank)))
         return false;
-    struct caller own    = { me->rank, mine + HASH_LETTERS + 1 }, other = { rank, theirs + HASH_LETTERS + 1 };
-    bool          is_odd = count_alike(me, communicator, theirs) > count_alike(me, communicator, mine);
-    describe_difference(communicator, is_odd ? other : own, is_odd ? own : other, is_odd, words, sizeof words);
+    describe_difference(communicator, (struct caller){ me->rank, mine + HASH_LETTERS + 1 },
+                        (struct caller){ rank, theirs + HASH_LETTERS + 1 }, words, sizeof words);
     (void)(task_failed(me) || hang_differs(me, communicator->world, words));
     return true;
 }
@@ -604,6 +554,6 @@ communicator_meet(struct task *me, struct communicator *communicator, int rank, 
     bool differs = communicator->differs;
     monitor_leave(me, &world->monitor);
     if (differs)
-        return hang_differs(me, world, communicator->why.message);
+        return hang_differs(me, world, communicator->why);
     return met || (waits && meeting_lost(me, communicator, &reason, lost));
 }

@@ -193,6 +193,28 @@ note_wait(struct flight *flight, struct flight_rank *rank, const struct wait_rea
         rank->peer = -1;
 }
 
+/* The first that has not come to init_process_group, where `rank` waits; -1: all have, so that it goes on. */
+static int
+not_joined(const struct world *world, int rank)
+{
+    int joined = atomic_load(&world->ranks[rank].joined);
+    for (int other = 0; other < world->size; other++)
+        if (atomic_load(&world->ranks[other].joined) < joined)
+            return other;
+    return -1;
+}
+
+/* Without a job a rank meets the others in the world's store: whom it waits for is not in its own reason. */
+static void
+note_rendezvous(const struct world *world, struct flight_rank *rank, int number)
+{
+    if (world->job != NULL || rank->waits_in == NULL || strcmp(rank->waits_in, "init_process_group") != 0)
+        return;
+    rank->peer = not_joined(world, number);
+    if (rank->peer < 0)
+        rank->now = FLIGHT_RUNNING;
+}
+
 /* The first task of a rank is its main one. */
 static void
 look_at_task(void *context, const struct task *task)
@@ -206,8 +228,10 @@ look_at_task(void *context, const struct task *task)
     rank->line     = task_line(task);
     rank->since_ps = task->since > 0 && now >= task->since + WORTH_TELLING ? now - task->since : 0;
     rank->now      = FLIGHT_RUNNING;
-    if (task->waiting != NULL && !task->waiting->idle)
-        note_wait(look->flight, rank, innermost_wait(task));
+    if (task->waiting == NULL || task->waiting->idle)
+        return;
+    note_wait(look->flight, rank, innermost_wait(task));
+    note_rendezvous(look->world, rank, task->rank);
 }
 
 void

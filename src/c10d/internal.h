@@ -85,8 +85,8 @@ struct communicator {
     atomic_int            missing;        /* the first in the world that has still to come; -1: none */
     bool                 *here;           /* by rank in the world: it has, member or not */
     bool                  differs;        /* nobody waits in it any more, since a rank called that number for others: `why` */
-    struct error          why;
-    int                   first;          /* the rank that called before all others, */
+    char                  why[400];
+    int                   lowest;         /* the lowest rank that has called it, */
     uint32_t              line;           /* and where */
     struct monitored_state *monitored;    /* monitored.c; NULL: never called */
     uint64_t              id;             /* the same in all processes of a job */
@@ -349,8 +349,9 @@ bool group_only_root(struct task *me, const struct work *work, const void *list,
  * NULL: failed. An outcome is pasted back at the end; what is no input is not copied at the beginning. USE_APART: always
  * a stand-in. USE_COPY_: PyTorch's gloo writes it by copy_, which a leaf that requires grad refuses. */
 enum tensor_use { USE_INPUT = 1, USE_OUTCOME = 2, USE_APART = 4, USE_COPY_ = 8 };
-/* Of a tensor with gaps, once a world: PyTorch's gloo would take its memory as it lies. */
-void           warn_of_strides(struct task *me, const struct work *work);
+/* Of a tensor with gaps, once a world: PyTorch's gloo would take its memory as it lies. Not of a result whose elements
+ * share memory: that one is refused. */
+void           warn_of_strides(struct task *me, const struct work *work, const struct tensor *tensor, unsigned use);
 /* Some of these share elements. false, too: failed. */
 bool           tensors_share(struct task *me, struct tensor *const *tensors, int count);
 struct tensor *work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned use);

@@ -159,7 +159,7 @@ group_all_to_all_single(struct task *me, struct process_group *group, struct ten
     if (taken && !tensor_is_contiguous(input))
         taken = failed(me, E_VALUE, "alltoall: Tensors must be contiguous: the input is not, pass input:contiguous()");
     if (taken && !tensor_is_contiguous(output))
-        warn_of_strides(me, work);
+        warn_of_strides(me, work, output, USE_OUTCOME);
     unsigned use = taken ? group_input_use(me, &output, &input, 1) : USE_INPUT;
     taken = taken && take_split(me, work, &work->call.inputs, input, splits->input, use) &&
             take_split(me, work, &work->call.outputs, output, splits->output, USE_OUTCOME) && group_keeps_own(me, work);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include "autograd/history.h"
 #include "autograd/node.h"
+#include "base/str.h"
 #include "c10d/internal.h"
 #include "device/cells.h"
 #include "device/stream.h"
@@ -85,13 +86,37 @@ work_take(struct task *me, struct work *work, struct tensor *tensor, unsigned us
     return work_stand_in(me, work, (struct stand_in){ .tensor = tensor, .copy = copy }, use) ? tensor_ref(copy) : NULL;
 }
 
-void
-warn_of_strides(struct task *me, const struct work *work)
+static bool
+shares_elements(const struct tensor *tensor)
 {
-    if (!atomic_exchange(&work->group->world->strides_told, true))
-        task_warn(me, "PyTorch's gloo takes the memory of a tensor whose elements do not lie in a row as it lies, and "
-                      "leaves wrong numbers in it and in its neighbours without a word, where Ringside moves the "
-                      "elements: pass t:contiguous() and copy the result back");
+    bool shares = false;
+    for (int d = 0; d < tensor->dims; d++)
+        shares = shares || (tensor->size[d] > 1 && tensor->stride[d] == 0);
+    return shares;
+}
+
+void
+warn_of_strides(struct task *me, const struct work *work, const struct tensor *tensor, unsigned use)
+{
+    const enum operation operation = work->call.operation;
+    const bool           sends = operation == OPERATION_SCATTER && use == USE_INPUT;
+    const char          *name = operation == OPERATION_ALL_TO_ALL ? "all_to_all_single" : operation_name(operation);
+    struct str           text = { 0 };
+    if (((use & USE_OUTCOME) && shares_elements(tensor)) || atomic_exchange(&work->group->world->strides_told, true))
+        return;
+    str_addf(&text, "%s (line %u): ", name, task_line(me));
+    if (sends)
+        str_add(&text, "a tensor of the list does not lie in memory as the output does. Ringside sends its elements. "
+                       "PyTorch's gloo would send other memory, and the receivers would get wrong numbers, silently. "
+                       "Pass contiguous tensors");
+    else
+        str_addf(&text, "the tensor is not contiguous. Ringside %s its elements. PyTorch's gloo would read or change "
+                        "other memory and give wrong numbers, silently. Pass t:contiguous()%s",
+                 operation_reduces(operation) ? "reduces" : "moves",
+                 (use & USE_OUTCOME) ? ", then copy the result back" : "");
+    if (str_ok(&text))
+        task_warn(me, str_text(&text));
+    str_free(&text);
 }
 
 /* In the grad mode of the call, whoever runs it. */

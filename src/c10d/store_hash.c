@@ -48,6 +48,12 @@ taker_of(const struct hash_store *hash, const char *key)
 }
 
 static bool
+is_rendezvous(const char *key)
+{
+    return strncmp(key, "default_pg/", strlen("default_pg/")) == 0;
+}
+
+static bool
 op_reads(enum store_op op)
 {
     return op == STORE_GET || op == STORE_CHECK || op == STORE_COUNT || op == STORE_LIST || op == STORE_LENGTH ||
@@ -61,7 +67,7 @@ keys_meet(struct task *me, const struct hash_store *hash, const struct store_req
 {
     const int64_t where[3] = { hash->world != NULL ? -1 : me->rank };
     bool          reads = op_reads(request->op), all = request->op == STORE_COUNT || request->op == STORE_LIST;
-    if (request->key_count > 0 && strncmp(request->keys[0], "default_pg/", 11) == 0)
+    if (request->key_count > 0 && is_rendezvous(request->keys[0]))
         return;
     for (int i = 0; i < request->key_count; i++)
         sched_touch(me, reads ? TOUCH_READ : TOUCH_CHANGE, request->keys[i], where);
@@ -93,8 +99,8 @@ key_is_hopeless(const struct world *world, const char *key, bool asked, int *los
 {
     if (world == NULL || atomic_load(&world->ended_count) == 0)
         return false;
-    bool rendezvous = strncmp(key, "default_pg/", 11) == 0;
-    int  generation = rendezvous ? atoi(key + 11) : 0;
+    bool rendezvous = is_rendezvous(key);
+    int  generation = rendezvous ? atoi(key + strlen("default_pg/")) : 0;
     for (int rank = 0; rank < world->size; rank++) {
         *lost = rank;
         if (rendezvous && atomic_load(&world->ranks[rank].ended) &&
@@ -144,13 +150,15 @@ hash_wait(struct task *me, struct store *store, const struct store_request *chec
     bool               queue = check->what == STORE_QUEUES;
     struct wait_reason reason = { .what = queue ? "store.queue_pop" : "store.wait", .sequence = -1, .peer = -1,
                                   .until = timed ? end : 0 };
+    if (hash->world != NULL && is_rendezvous(check->keys[0]))
+        reason.what = "init_process_group";      /* its keys are nobody's concern */
     monitor_enter(me, &hash->monitor);
     while ((key = missing_key(&hash->table, check)) != NULL) {
         late     = timed && sched_now(me) >= end;
         hopeless = key_is_hopeless(hash->world, key, asked, &lost);
         if (late || hopeless)
             break;
-        reason.detail = key;
+        reason.detail = is_rendezvous(key) ? NULL : key;
         reason.peer   = queue ? taker_of(hash, key) : -1;
         goes_on       = monitor_wait(me, &hash->monitor, &reason);
         if (!goes_on)

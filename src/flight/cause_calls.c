@@ -290,10 +290,83 @@ say_value(struct teller *teller, const struct str value[2], const char *word, co
         say_place(other->file, other->line, out);
 }
 
+/* Elements of the tensor at place `at` of "[[2, 3], [4]]"; a single one stands for all. -1: not known. */
+static int64_t
+elements_at(const char *sizes, int at)
+{
+    const char *size = sizes != NULL && sizes[0] == '[' ? strchr(sizes + 1, '[') : NULL;
+    const bool  alone = size != NULL && strchr(size + 1, '[') == NULL;
+    int64_t     count = 1;
+    for (int i = 0; i < at && !alone && size != NULL; i++)
+        size = strchr(size + 1, '[');
+    if (size == NULL)
+        return -1;
+    for (size++; *size != ']' && *size != '\0'; size += strspn(size, ", ")) {
+        char   *end = NULL;
+        int64_t one = strtoll(size, &end, 10);
+        if (end == size || __builtin_mul_overflow(count, one, &count))
+            return -1;
+        size = end;
+    }
+    return count;
+}
+
+/* The first place at which the lists of an all_gather disagree, one of which is uneven; -1: they are no such lists. */
+static int
+list_differs_at(const struct flight_entry *one, const struct flight_entry *other, int count)
+{
+    int  found = -1;
+    bool uneven = false;
+    if (one->operation == NULL || strcmp(one->operation, "all_gather") != 0)
+        return -1;
+    for (int i = 0; i < count; i++) {
+        int64_t a = elements_at(one->output_sizes, i), b = elements_at(other->output_sizes, i);
+        if (a < 0 || b < 0)
+            return -1;
+        found  = found < 0 && a != b ? i : found;
+        uneven = uneven || a != elements_at(one->output_sizes, 0) || b != elements_at(other->output_sizes, 0);
+    }
+    return uneven ? found : -1;
+}
+
+/* "all_gather #0 (line 5): rank 0's list has 3 elements for rank 2, whose tensor has 4"; false: it is not that. */
+static bool
+say_list(const struct teller *teller, bool places, struct str *out)
+{
+    const struct hang         *hang = teller->hang;
+    const struct flight_entry *wrong = hang->of_culprit, *other = hang->of_victim;
+    const struct flight_group *group = &teller->flight->groups[wrong->group];
+    const int                  at = list_differs_at(wrong, other, group->size);
+    int                        rank = hang->culprit, second = hang->victim;
+    if (at < 0)
+        return false;
+    if (group->ranks[at] == rank) { /* its own tensor's size it knows */
+        wrong  = hang->of_victim;
+        other  = hang->of_culprit;
+        rank   = hang->victim;
+        second = hang->culprit;
+    }
+    say_call(teller->flight, wrong, out);
+    if (places)
+        say_place(wrong->file, wrong->line, out);
+    str_addf(out, ": rank %d's list has %" PRId64 " elements for rank %d, ", rank, elements_at(wrong->output_sizes, at),
+             group->ranks[at]);
+    if (group->ranks[at] == second)
+        str_addf(out, "whose tensor has %" PRId64, elements_at(other->output_sizes, at));
+    else
+        str_addf(out, "rank %d's has %" PRId64, second, elements_at(other->output_sizes, at));
+    return true;
+}
+
 void
 cause_value(struct teller *teller, struct saying *saying)
 {
     struct str  value[2] = { 0 }, which = { 0 };
+    if (teller->hang->cause == HANG_SHAPE && say_list(teller, true, &saying->way[0])) {
+        if (!teller->bare)
+            (void)say_list(teller, false, &saying->way[1]);
+        return;
+    }
     const char *word = say_values(teller->hang->cause, teller->hang->of_culprit, teller->hang->of_victim, &value[0],
                                   &value[1], &which);
     say_value(teller, value, word, str_text(&which), true, &saying->way[0]);

@@ -189,6 +189,7 @@ explain_circle(struct survey *survey, const struct graph *graph, const int *circ
     for (int i = 0; i < length && kinds[WAIT_LOCK] == 0; i++)
         if (graph->waits[circle[i]].kind == WAIT_NEW_GROUP) {
             blame(hang, HANG_NO_NEW_GROUP, circle[(i + 1) % length], circle[i]);
+            hang->unsure = true;
             return;
         }
     if (kinds[WAIT_LOCK] > 0)

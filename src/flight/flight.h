@@ -144,7 +144,8 @@ struct hang {
     int             circle_length;           /* of all of them: the first 16 are told */
     int             left_out;                /* SKIPPED: so many calls, of_victim the first one */
     bool            extra;                   /* SKIPPED: the culprit alone makes of_culprit, the others left it out */
-    bool            unsure;                  /* SKIPPED: or called later: both stand still, and nothing behind it is known */
+    bool            unsure;                  /* SKIPPED, NO_NEW_GROUP: or called later: both stand still, and nothing
+                                                behind it is known */
 };
 
 const char *hang_cause_name(enum hang_cause cause);      /* "skipped call", "other order" ... */

@@ -77,8 +77,9 @@ say_now(const struct teller *teller, int rank, const struct flight_entry *const 
             str_addf(out, strlen(own->detail) <= 60 ? ": %s" : ": %.57s...", own->detail);
     }
     if (times && own->since_ps > 0) {
-        str_add(out, " for ");
+        str_add(out, own->now == FLIGHT_WAITING ? ", " : " for ");
         say_seconds(own->since_ps, out);
+        str_add(out, own->now == FLIGHT_WAITING ? " so far" : "");
     }
 }
 

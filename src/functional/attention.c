@@ -17,6 +17,52 @@ wants_gradient(const struct tensor *x)
     return x->requires_grad || x->grad_fn != NULL;
 }
 
+/* Of the sizes before the last two, from the right. Heads may be fewer in key and value, which heads_divide sees to. */
+static bool
+batches_fit(const struct tensor *a, const struct tensor *b, bool grouped)
+{
+    bool fits = true;
+    for (int i = grouped ? 4 : 3; fits && i <= a->dims && i <= b->dims; i++) {
+        int64_t x = a->size[a->dims - i], y = b->size[b->dims - i];
+        fits = x == y || x == 1 || y == 1;
+    }
+    return fits;
+}
+
+static bool
+mask_stretches(struct task *me, const struct tensor *mask, const struct tensor *q, const struct tensor *k)
+{
+    const int64_t wanted[2] = { k->size[k->dims - 2], q->size[q->dims - 2] };
+    bool          fits = true;
+    for (int i = 0; mask != NULL && i < 2 && i < mask->dims; i++) {
+        int64_t is = mask->size[mask->dims - 1 - i];
+        fits = fits && (is == 1 || is == wanted[i]);
+    }
+    return fits || failed(me, E_RUNTIME, "scaled_dot_product_attention: expected attn_mask to stretch to [%lld, %lld] "
+                          "(query's length, key's length) in its last two dimensions, got %s", (long long)wanted[1],
+                          (long long)wanted[0], shape_text(mask).text);
+}
+
+static bool
+sizes_attend(struct task *me, struct tensor *const qkv[3], const struct scaled_dot_product *o)
+{
+    const struct tensor *q = qkv[0], *k = qkv[1], *v = qkv[2];
+    const char *name = "scaled_dot_product_attention";
+    if (q->size[q->dims - 1] != k->size[k->dims - 1])
+        return failed(me, E_RUNTIME, "%s: expected key's last dimension to be query's, %lld, got %lld (query %s, key "
+                      "%s)", name, (long long)q->size[q->dims - 1], (long long)k->size[k->dims - 1], shape_text(q).text,
+                      shape_text(k).text);
+    if (k->size[k->dims - 2] != v->size[v->dims - 2])
+        return failed(me, E_RUNTIME, "%s: expected as many values as keys, %lld, got %lld (key %s, value %s)", name,
+                      (long long)k->size[k->dims - 2], (long long)v->size[v->dims - 2], shape_text(k).text,
+                      shape_text(v).text);
+    if (!batches_fit(q, k, o->grouped) || !batches_fit(q, v, o->grouped) || !batches_fit(k, v, o->grouped))
+        return failed(me, E_RUNTIME, "%s: expected query, key and value to have equal sizes, or 1, before the last two "
+                      "dimensions, got %s, %s and %s", name, shape_text(q).text, shape_text(k).text,
+                      shape_text(v).text);
+    return mask_stretches(me, o->mask, q, k);
+}
+
 static bool
 scaled_dot_product_fits(struct task *me, struct tensor *const qkv[3], const struct scaled_dot_product *o)
 {
@@ -30,9 +76,8 @@ scaled_dot_product_fits(struct task *me, struct tensor *const qkv[3], const stru
                       dtype_name(v->dtype));
     if (!dtype_is_float(q->dtype))
         return failed(me, E_RUNTIME, "expected scalar type Float but found %s", dtype_title(q->dtype));
-    if (k->size[k->dims - 2] != v->size[v->dims - 2])
-        return failed(me, E_RUNTIME, "scaled_dot_product_attention: %lld keys, but %lld values",
-                      (long long)k->size[k->dims - 2], (long long)v->size[v->dims - 2]);
+    if (!sizes_attend(me, qkv, o))
+        return false;
     if (!(o->dropout >= 0 && o->dropout <= 1))
         return failed(me, E_RUNTIME, "dropout probability has to be between 0 and 1, but got %g", o->dropout);
     if (o->mask != NULL && o->causal)

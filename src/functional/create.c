@@ -50,7 +50,8 @@ making_sized(struct task *me, const struct argument *size, struct making *making
         making->sizes[i] = size->integer[i];
         bytes *= (double)size->integer[i];
         if (size->integer[i] < 0)
-            return failed(me, E_RUNTIME, "size %d of the shape is negative: %lld", i, (long long)size->integer[i]);
+            return failed(me, E_RUNTIME, "Dimension size must be non-negative, got %lld for dimension %d",
+                          (long long)size->integer[i], i);
     }
     return bytes <= 1e15 || failed(me, E_RUNTIME, "a tensor of %.3g bytes is too large", bytes);
 }

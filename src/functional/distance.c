@@ -35,6 +35,8 @@ entropy_of(struct task *me, struct tensor *t)
 struct tensor *
 kl_div(struct task *me, struct tensor *input, struct tensor *target, bool log_target)
 {
+    if (!loss_fits(me, "kl_div", input, target))
+        return NULL;
     if (log_target) {
         struct tensor *share = op_on(me, OP_exp, target, NULL, 1);
         return tensor_mul(me, share, tensor_sub(me, target, input));
@@ -48,6 +50,8 @@ struct tensor *
 hinge_embedding_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,
                      double margin)
 {
+    if (!loss_fits(me, "hinge_embedding_loss", input, target))
+        return NULL;
     struct tensor *rest = at_least_zero(me, tensor_add_number(me, tensor_neg(me, input), margin));
     rest = zero_where(me, rest, OP_eq, target, 1);
     struct tensor *kept = zero_where(me, input, OP_eq, target, -1);
@@ -67,6 +71,8 @@ stirling(struct task *me, struct tensor *t)
 struct tensor *
 poisson_nll_loss(struct task *me, struct tensor *input, struct tensor *target, const struct poisson_options *options)
 {
+    if (!loss_fits(me, "poisson_nll_loss", input, target))
+        return NULL;
     struct tensor *rate = options->log_input ? op_on(me, OP_exp, input, NULL, 1) : input;
     struct tensor *log_rate = input;
     if (!options->log_input)

@@ -44,17 +44,17 @@ struct tensor *softplus(struct task *me, struct tensor *x, double beta, double t
 struct tensor *prelu(struct task *me, struct tensor *x, struct tensor *weight); /* one slope, or one a channel */
 
 /* ---- convolutions and pooling; heights first ---- */
-struct conv_options { int64_t stride[2], padding[2], dilation[2], groups, output_padding[2]; };
+struct conv_options { int64_t stride[2], padding[2], dilation[2], groups, output_padding[2]; bool row; };
 struct tensor *conv2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
                       const struct conv_options *options);                /* bias optional; [N, C, H, W] or [C, H, W] */
 struct tensor *conv_transpose2d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
                                 const struct conv_options *options);
 struct tensor *conv1d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *bias,
                       const struct conv_options *options);                /* the second of each pair counts */
-struct pool_options { int64_t kernel[2], stride[2], padding[2], dilation[2]; bool ceil, inside; };
+struct pool_options { int64_t kernel[2], stride[2], padding[2], dilation[2]; bool ceil, inside, row; }; /* row: told so */
 struct tensor *max_pool2d(struct task *me, struct tensor *x, const struct pool_options *options);
 struct tensor *avg_pool2d(struct task *me, struct tensor *x, const struct pool_options *options);
-struct tensor *adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes);
+struct tensor *adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes, bool row);
 
 /* ---- padding: rows put before and behind those of a dimension ---- */
 enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_REPLICATE, PAD_CIRCULAR };
@@ -97,6 +97,8 @@ struct tensor *cross_entropy_loss(struct task *me, struct tensor *input, struct 
                                   const struct loss_options *options);
 struct tensor *bce_with_logits(struct task *me, struct tensor *input, struct tensor *target,
                                const struct loss_options *options);
+/* Whether input and target stretch to one shape; false, too: one of them is NULL. */
+bool           loss_fits(struct task *me, const char *name, const struct tensor *input, const struct tensor *target);
 struct tensor *mean_square(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction);
 struct tensor *l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction);
 struct tensor *huber_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction,

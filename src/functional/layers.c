@@ -129,6 +129,7 @@ static struct op_args
 conv_args(const struct conv_options *o, struct tensor *x, struct tensor *weight, struct tensor *bias)
 {
     return (struct op_args){ .in = { x, weight, bias != NULL ? bias : weight }, .start = bias == NULL,
+                             .flag = o->row,
                              .sizes = { o->stride[0], o->stride[1], o->padding[0], o->padding[1], o->dilation[0],
                                         o->dilation[1], o->groups } };
 }
@@ -194,6 +195,7 @@ conv1d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *
     struct conv_options flat = *options;
     flat.stride[0] = flat.dilation[0] = 1;
     flat.padding[0] = 0;
+    flat.row        = true;
     if (x != NULL && (x->dims < 2 || x->dims > 3))
         return failed_null(me, E_SHAPE, "Expected 2D (unbatched) or 3D (batched) input to conv1d, but got input of "
                            "size: %s", shape_text(x).text);
@@ -207,7 +209,7 @@ conv1d(struct task *me, struct tensor *x, struct tensor *weight, struct tensor *
 static struct op_args
 pool_args(const struct pool_options *o, struct tensor *x)
 {
-    return (struct op_args){ .in = { x }, .keepdim = o->ceil, .start = o->inside,
+    return (struct op_args){ .in = { x }, .keepdim = o->ceil, .start = o->inside, .flag = o->row,
                              .sizes = { o->kernel[0], o->kernel[1], o->stride[0], o->stride[1], o->padding[0],
                                         o->padding[1], o->dilation[0], o->dilation[1] } };
 }
@@ -231,10 +233,10 @@ avg_pool2d(struct task *me, struct tensor *x, const struct pool_options *options
 }
 
 struct tensor *
-adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes)
+adaptive_avg_pool2d(struct task *me, struct tensor *x, const int64_t *sizes, bool row)
 {
     static const struct recorded_as adaptive = { "AdaptiveAvgPool2DBackward0", 1 };
-    struct op_args args = { .in = { x }, .start = 2, .sizes = { sizes[0], sizes[1] }, .as = &adaptive };
+    struct op_args args = { .in = { x }, .start = 2, .flag = row, .sizes = { sizes[0], sizes[1] }, .as = &adaptive };
     if (x == NULL)
         return NULL;
     if (sizes[0] == 1 && sizes[1] == 1 && x->dims >= 3 && dtype_is_float(x->dtype))
@@ -387,8 +389,8 @@ group_norm(struct task *me, struct tensor *x, int64_t groups, const struct norm_
     if (x == NULL)
         return NULL;
     if (x->dims < 2 || groups < 1 || x->size[1] % groups != 0)
-        return failed_null(me, E_RUNTIME, "group_norm: %lld channels cannot be divided into %lld groups",
-                           (long long)(x->dims > 1 ? x->size[1] : 0), (long long)groups);
+        return failed_null(me, E_RUNTIME, "Expected number of channels in input to be divisible by num_groups, but got "
+                           "input of shape %s and num_groups=%lld", shape_text(x).text, (long long)groups);
     if (!one_a_channel(me, x, o->weight, "weight") || !one_a_channel(me, x, o->bias, "bias"))
         return NULL;
     struct op_args args = { .in = { x, o->weight != NULL ? o->weight : x, o->bias != NULL ? o->bias : x },

@@ -26,6 +26,9 @@ linear(struct task *me, struct tensor *input, struct tensor *weight, struct tens
         return failed_null(me, E_SHAPE, "linear: the input's last dimension is %lld, but the weight takes %lld",
                            (long long)(input->dims > 0 ? tensor_size(input, -1) : 0),
                            (long long)(weight->dims > 0 ? tensor_size(weight, -1) : 0));
+    if (bias != NULL && bias->dims == 1 && bias->size[0] != 1 && bias->size[0] != weight->size[0])
+        return failed_null(me, E_SHAPE, "linear: expected a bias of shape [%lld], got %s", (long long)weight->size[0],
+                           shape_text(bias).text);
     if (input->dims == 2)
         return linear_2d(me, input, weight, bias);
     if (bias == NULL || !tensor_is_contiguous(input)) {

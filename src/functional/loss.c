@@ -88,6 +88,10 @@ cross_entropy_loss(struct task *me, struct tensor *input, struct tensor *target,
     if (input->dims < 1)
         return failed_null(me, E_SHAPE, "cross_entropy: expected an input of 1 dimension or more, got one of 0");
     bool           shares = dtype_is_float(target->dtype) && tensor_same_shape(input, target);
+    if (dtype_is_float(target->dtype) && !shares)
+        return failed_null(me, E_SHAPE, "cross_entropy: expected a target of class numbers (int64), or one of "
+                           "probabilities with the input's size %s, got %s of size %s", shape_text(input).text,
+                           dtype_name(target->dtype), shape_text(target).text);
     struct tensor *logs = log_softmax(me, input, input->dims > 1 ? 1 : 0);
     if (!shares)
         return nll_loss(me, logs, target, options);
@@ -109,11 +113,32 @@ other_shape(struct task *me, const char *name, const struct tensor *input, const
     return NULL;
 }
 
-/* PyTorch has no gradient for the weights of a loss. */
+/* The shape that both stretch to; false: there is none. */
 static bool
-weight_is_flat(struct task *me, const char *loss, const char *name, const struct tensor *weight)
+common_size(const struct tensor *a, const struct tensor *b, struct tensor *out)
 {
-    return weight == NULL || !grad_enabled(me) || (!weight->requires_grad && weight->grad_fn == NULL) ||
+    out->dims = a->dims > b->dims ? a->dims : b->dims;
+    for (int i = 1; i <= out->dims; i++) {
+        int64_t x = i <= a->dims ? a->size[a->dims - i] : 1, y = i <= b->dims ? b->size[b->dims - i] : 1;
+        out->size[out->dims - i] = x == 1 ? y : x;
+        if (x != y && x != 1 && y != 1)
+            return false;
+    }
+    return true;
+}
+
+/* PyTorch has no gradient for the weights of a loss. NULL: there is none. */
+static bool
+weight_fits(struct task *me, const char *loss, const char *name, const struct tensor *weight,
+            const struct tensor *input)
+{
+    struct tensor shape;
+    if (weight == NULL)
+        return true;
+    if (!common_size(weight, input, &shape))
+        return failed(me, E_SHAPE, "%s: expected a %s that stretches to the input's size %s, got %s", loss, name,
+                      shape_text(input).text, shape_text(weight).text);
+    return !grad_enabled(me) || (!weight->requires_grad && weight->grad_fn == NULL) ||
            failed(me, E_RUNTIME, "The function '%s' is not differentiable with respect to argument '%s'. This input "
                   "cannot have requires_grad True.", loss, name);
 }
@@ -125,8 +150,8 @@ bce_with_logits(struct task *me, struct tensor *input, struct tensor *target, co
 {
     const char    *name = "binary_cross_entropy_with_logits";
     struct tensor *positive = options->pos_weight, *weight = options->weight;
-    if (input == NULL || target == NULL || !weight_is_flat(me, name, "weight", weight) ||
-        !weight_is_flat(me, name, "pos_weight", positive))
+    if (input == NULL || target == NULL || !weight_fits(me, name, "weight", weight, input) ||
+        !weight_fits(me, name, "pos_weight", positive, input))
         return NULL;
     if (!tensor_same_shape(input, target))
         return other_shape(me, name, input, target);
@@ -141,7 +166,7 @@ struct tensor *
 binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *target, struct tensor *weight,
                      enum reduction reduction)
 {
-    if (input == NULL || target == NULL || !weight_is_flat(me, "binary_cross_entropy", "weight", weight))
+    if (input == NULL || target == NULL || !weight_fits(me, "binary_cross_entropy", "weight", weight, input))
         return NULL;
     if (!tensor_same_shape(input, target))
         return failed_null(me, E_VALUE, "binary_cross_entropy: expected a target of the input's size %s, got %s",
@@ -151,18 +176,17 @@ binary_cross_entropy(struct task *me, struct tensor *input, struct tensor *targe
     return op_call(me, OP_bce, &args);
 }
 
-/* The shape that both stretch to; false: there is none. */
-static bool
-common_size(const struct tensor *a, const struct tensor *b, struct tensor *out)
+/* ---- losses of each element ---- */
+
+bool
+loss_fits(struct task *me, const char *name, const struct tensor *input, const struct tensor *target)
 {
-    out->dims = a->dims > b->dims ? a->dims : b->dims;
-    for (int i = 1; i <= out->dims; i++) {
-        int64_t x = i <= a->dims ? a->size[a->dims - i] : 1, y = i <= b->dims ? b->size[b->dims - i] : 1;
-        out->size[out->dims - i] = x == 1 ? y : x;
-        if (x != y && x != 1 && y != 1)
-            return false;
-    }
-    return true;
+    struct tensor shape;
+    if (input == NULL || target == NULL)
+        return false;
+    return common_size(input, target, &shape) ||
+           failed(me, E_SHAPE, "%s: input %s and target %s do not fit: sizes must be equal or 1, counted from the last "
+                  "dimension", name, shape_text(input).text, shape_text(target).text);
 }
 
 static struct tensor *
@@ -178,7 +202,7 @@ loss_apart(struct task *me, enum op op, struct tensor *const both[2], const stru
     struct tensor *input = both[0], *target = both[1];
     struct op_args args = *how;
     struct tensor  shape = { .dims = 0 };
-    if (input == NULL || target == NULL)
+    if (!loss_fits(me, op_info(op)->name, input, target))
         return NULL;
     bool stretch = !tensor_same_shape(input, target) && common_size(input, target, &shape);
     args.in[0] = stretch ? stretched_to(me, input, &shape) : input;
@@ -201,7 +225,8 @@ mse_loss(struct task *me, struct tensor *input, struct tensor *target)
 struct tensor *
 l1_loss(struct task *me, struct tensor *input, struct tensor *target, enum reduction reduction)
 {
-    return reduced(me, tensor_abs(me, tensor_sub(me, input, target)), reduction);
+    return loss_fits(me, "l1_loss", input, target)
+               ? reduced(me, tensor_abs(me, tensor_sub(me, input, target)), reduction) : NULL;
 }
 
 struct tensor *

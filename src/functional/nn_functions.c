@@ -150,7 +150,7 @@ fn_avg_pool2d(struct task *me, struct arguments *a)
 struct tensor *
 fn_adaptive_avg_pool2d(struct task *me, struct arguments *a)
 {
-    return adaptive_avg_pool2d(me, a->at[0].tensor, a->at[1].integer);
+    return adaptive_avg_pool2d(me, a->at[0].tensor, a->at[1].integer, false);
 }
 
 /* ---- normalisation ---- */

@@ -53,10 +53,12 @@ fn_flatten(struct task *me, struct arguments *a)
 }
 
 static struct tensor *
-parts_differ(struct task *me, const struct argument *parts, int dim, int64_t all)
+parts_differ(struct task *me, const struct argument *parts, int inferred, int dim, int64_t all)
 {
     struct tensor given = { .dims = parts->count };
     memcpy(given.size, parts->integer, (size_t)parts->count * sizeof *parts->integer);
+    if (inferred >= 0 && inferred < parts->count)
+        given.size[inferred] = -1;
     return failed_null(me, E_RUNTIME, "unflatten: Provided sizes %s don't multiply up to the size of dim %d (%lld) in "
                        "the input tensor", shape_text(&given).text, dim, (long long)all);
 }
@@ -78,7 +80,7 @@ fn_unflatten(struct task *me, struct arguments *a)
     if (unknown >= 0 && unknown < count && known > 0)
         known *= parts[unknown] = all / known;
     if (known != all || unknown >= TENSOR_DIMS || x->dims == 0 || x->dims + count - 1 > TENSOR_DIMS)
-        return parts_differ(me, &a->at[2], dim, all);
+        return parts_differ(me, &a->at[2], unknown, dim, all);
     for (int i = 0; i < x->dims; i++) {
         if (i != dim)
             args.sizes[args.dims++] = x->size[i];

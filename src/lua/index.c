@@ -23,8 +23,8 @@ check_element(lua_State *L, int64_t index, const struct tensor *tensor, int dim)
         raise_error(L, "IndexError", "a 0-dim tensor has no elements to index: use t:item()");
     int64_t count = tensor_size(tensor, dim);
     if (index < -count || index >= count)
-        raise_error(L, "IndexError", "index %lld is out of range for dimension %d of size %lld: they count from 0",
-                    (long long)index, dim, (long long)count);
+        raise_error(L, "IndexError", "index %lld is out of bounds for dimension %d with size %lld: indices count from "
+                    "0, or from the end with -1 for the last", (long long)index, dim, (long long)count);
     return index < 0 ? index + count : index;
 }
 
@@ -438,7 +438,7 @@ write_parts(struct task *me, struct tensor *tensor, const struct parts *parts, s
         return write_rows(me, view, &selected, value, number);
     if (value == NULL)
         return tensor_fill_(me, view, number) != NULL;
-    if (!tensor_same_shape(view, value) && value->dims <= view->dims)
+    if (!tensor_same_shape(view, value) && tensor_stretches_to(value, view))
         value = tensor_expand(me, value, view->dims, view->size);
     return tensor_copy_(me, view, value) != NULL;
 }

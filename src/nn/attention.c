@@ -56,6 +56,13 @@ timed(struct task *me, const struct module *self, struct tensor **in, bool *sing
     return true;
 }
 
+static int64_t
+width_of(const struct module *self, const char *name)
+{
+    const struct tensor *weight = module_parameter(self, name);
+    return weight != NULL ? weight->size[1] : self->integers[EMBED];
+}
+
 static bool
 dims_fit(struct task *me, struct tensor *const *in)
 {
@@ -66,6 +73,20 @@ dims_fit(struct task *me, struct tensor *const *in)
     return (k == q && v == q) ||
            failed(me, E_ASSERTION, "For %s (%d-D) `query`, expected `key` and `value` to be %d-D but found %d-D and "
                   "%d-D tensors respectively", q == 2 ? "unbatched" : "batched", q, q, k, v);
+}
+
+/* PyTorch asserts it, but where a product of matrices is the first to find it. */
+static bool
+widths_fit(struct task *me, const struct module *self, const struct tensor *key, const struct tensor *value)
+{
+    const int64_t is[2] = { tensor_size(key, -1), tensor_size(value, -1) };
+    const int64_t wanted[2] = { width_of(self, "k_proj_weight"), width_of(self, "v_proj_weight") };
+    const bool    product = is[0] == is[1] && module_parameter(self, "in_proj_weight") != NULL;
+    for (int i = 0; i < 2; i++)
+        if (is[i] != wanted[i])
+            return failed(me, product ? E_SHAPE : E_ASSERTION, "%s was expecting embedding dimension of %lld, but got "
+                          "%lld", i == 0 ? "key" : "value", (long long)wanted[i], (long long)is[i]);
+    return true;
 }
 
 static struct value *
@@ -108,6 +129,8 @@ attention_forward(struct task *me, struct module *self, struct value *args, stru
     if (tensor_size(in[0], -1) != self->integers[EMBED])
         return failed_null(me, E_ASSERTION, "query was expecting embedding dimension of %lld, but got %lld",
                            (long long)self->integers[EMBED], (long long)tensor_size(in[0], -1));
+    if (!widths_fit(me, self, in[1], in[2]))
+        return NULL;
     if (single && o.padding != NULL && o.padding->dims == 1)
         o.padding = tensor_unsqueeze(me, o.padding, 0);
     struct tensor *output = attend(me, in, &o, &weights);

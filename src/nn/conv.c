@@ -296,7 +296,7 @@ apply_adaptive(struct task *me, struct module *self, struct tensor *const *in)
     int64_t sizes[2];
     for (int side = 0; side < 2; side++)
         sizes[side] = self->integers[side] < 0 && in[0]->dims > 1 ? tensor_size(in[0], side - 2) : self->integers[side];
-    return adaptive_avg_pool2d(me, in[0], sizes);
+    return adaptive_avg_pool2d(me, in[0], sizes, false);
 }
 
 static void

@@ -34,12 +34,19 @@ count_batch(struct task *me, struct module *self, double *momentum)
     return true;
 }
 
+static bool
+channels_fit(struct task *me, const struct module *self, const struct tensor *input, int64_t wanted)
+{
+    int64_t channels = input->size[1];
+    return channels == wanted || failed(me, E_RUNTIME, "%s: expected an input of %lld channels, got %lld in an input "
+                                        "of shape %s", self->type->name, (long long)wanted, (long long)channels,
+                                        shape_text(input).text);
+}
+
 bool
 batch_norm_check_channels(struct task *me, const struct module *self, const struct tensor *input)
 {
-    int64_t channels = input->size[1], wanted = self->integers[FEATURES];
-    return channels == wanted || failed(me, E_RUNTIME, "%s: the input has %lld channels, the layer %lld",
-                                        self->type->name, (long long)channels, (long long)wanted);
+    return channels_fit(me, self, input, self->integers[FEATURES]);
 }
 
 bool
@@ -276,6 +283,8 @@ make_layer_norm(struct task *me, const struct arguments *a)
 static struct tensor *
 apply_group_norm(struct task *me, struct module *self, struct tensor *const *in)
 {
+    if (self->integers[2] && in[0]->dims > 1 && !channels_fit(me, self, in[0], self->integers[1]))
+        return NULL;
     const struct norm_options options = norm_options_of(self);
     return group_norm(me, in[0], self->integers[0], &options);
 }

@@ -84,7 +84,7 @@ row_pool_options(const struct module *self)
     const int64_t *n = self->integers;
     int64_t        stride = n[ROW_STRIDE] < 0 ? n[ROW_KERNEL] : n[ROW_STRIDE];
     return (struct pool_options){ .kernel = { 1, n[ROW_KERNEL] }, .stride = { 1, stride },
-                                  .padding = { 0, n[ROW_PADDING] }, .dilation = { 1, 1 } };
+                                  .padding = { 0, n[ROW_PADDING] }, .dilation = { 1, 1 }, .row = true };
 }
 
 static struct tensor *
@@ -116,7 +116,7 @@ static struct tensor *
 apply_adaptive1d(struct task *me, struct module *self, struct tensor *const *in)
 {
     return flat_again(me, adaptive_avg_pool2d(me, tensor_unsqueeze(me, in[0], -2),
-                                              (const int64_t[]){ 1, self->integers[0] }));
+                                              (const int64_t[]){ 1, self->integers[0] }, true));
 }
 
 static const struct module_attribute size_shown[] = { { "output_size", ATTRIBUTE_INTEGER, 0 }, { .name = NULL } };

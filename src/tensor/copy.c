@@ -254,7 +254,8 @@ copy_fits(struct task *me, struct tensor *to, struct tensor *from)
     memcpy(sizes, to->size, sizeof sizes);
     if (from->dims > to->dims || !shape_broadcast(&dims, sizes, from) ||
         memcmp(sizes, to->size, (size_t)dims * sizeof *sizes) != 0)
-        return shape_mismatch(me, OP_copy, from, to, "the first must stretch to the second");
+        return failed(me, E_SHAPE, "expected a source of shape %s, or one that stretches to it, got %s",
+                      shape_text(to).text, shape_text(from).text);
     return tensor_is_writable(me, to);
 }
 
@@ -347,6 +348,21 @@ is_skipped(const struct tensor *part)
 }
 
 static bool
+joins(struct task *me, const struct tensor *first, struct tensor *const *list, int number, int dim)
+{
+    const struct tensor *part = list[number];
+    if (part->dims != first->dims)
+        return failed(me, E_SHAPE, "cat: Tensors must have same number of dimensions: got %d and %d for tensor number "
+                      "%d in the list", first->dims, part->dims, number);
+    for (int d = 0; d < part->dims; d++)
+        if (d != dim && part->size[d] != first->size[d])
+            return failed(me, E_SHAPE, "cat: Sizes of tensors must match except in dimension %d. Expected size %lld "
+                          "but got size %lld in dimension %d for tensor number %d in the list", dim,
+                          (long long)first->size[d], (long long)part->size[d], d, number);
+    return true;
+}
+
+static bool
 cat_shape(struct task *me, const struct op_args *args, struct plan *plan)
 {
     const struct tensor *first = NULL;
@@ -367,11 +383,8 @@ cat_shape(struct task *me, const struct op_args *args, struct plan *plan)
             memcpy(plan->size, part->size, sizeof plan->size);
             continue;
         }
-        bool fits = part->dims == first->dims;
-        for (int d = 0; fits && d < part->dims; d++)
-            fits = d == dim || part->size[d] == first->size[d];
-        if (!fits)
-            return shape_mismatch(me, OP_cat, first, part, "all sizes but the joined one must be equal");
+        if (!joins(me, first, args->list, i, dim))
+            return false;
         plan->size[dim] += part->size[dim];
     }
     plan->dim = dim;
@@ -389,7 +402,8 @@ join(struct task *me, const struct op_args *args, const struct plan *plan, struc
     struct tensor wanted = { .dims = plan->dims };
     memcpy(wanted.size, plan->size, sizeof wanted.size);
     if (!tensor_same_shape(made, &wanted) || tensor_device(made) != device)
-        return shape_mismatch(me, OP_cat, made, &wanted, "the first is to take the second's place");
+        return failed(me, E_SHAPE, "cat: output with shape %s doesn't match the result's shape %s",
+                      shape_text(made).text, shape_text(&wanted).text);
     if (device == DEVICE_CPU)
         op_pay_host(me, OP_cat, args->module);
     struct price price = device == DEVICE_CPU ? (struct price){ 0 } : op_price(me, OP_cat, args->module);

@@ -57,6 +57,8 @@ struct access   storage_access(struct storage *storage, bool write, const char *
 bool shape_wrap(struct task *me, const char *op, int dims, int64_t dim, int *out); /* negative dims; false: failed */
 /* Stretches `dims` sizes so that `tensor` fits too; false: they do not fit. */
 bool shape_broadcast(int *dims, int64_t *sizes, const struct tensor *tensor);
+/* The loop runs over the broadcast shape of all inputs from `from` on, which is the result's too. */
+bool plan_stretch(struct task *me, struct plan *plan, const struct op_args *args, int from);
 bool shape_mismatch(struct task *me, enum op op, const struct tensor *a, const struct tensor *b, const char *why);
 enum dtype dtype_promoted(struct tensor *const *tensors, int count);
 bool number_fits(struct task *me, const struct plan *plan, enum dtype dtype); /* its alpha, as an element */

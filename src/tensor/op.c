@@ -87,7 +87,9 @@ out_fits(struct task *me, const struct plan *plan, const struct op_args *args)
     struct tensor  wanted = { .dims = plan->dims };
     memcpy(wanted.size, plan->size, sizeof wanted.size);
     if (!tensor_same_shape(out, &wanted))
-        return shape_mismatch(me, plan->op, out, &wanted, "the first is to take the second's place");
+        return failed(me, E_SHAPE, "%s%s: output with shape %s doesn't match the %s shape %s", op_info(plan->op)->name,
+                      out == args->in[0] ? "_" : "", shape_text(out).text, plan->broadcast ? "broadcast" : "result's",
+                      shape_text(&wanted).text);
     if (!dtype_can_cast(plan->dtype, out->dtype))
         return failed(me, E_DTYPE, "%s: result type %s can't be cast to the desired output type %s",
                       op_infos[plan->op].name, dtype_title(plan->dtype), dtype_title(out->dtype));

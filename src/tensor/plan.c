@@ -13,22 +13,6 @@ want_dims(struct task *me, const struct plan *plan, const struct tensor *tensor,
                   dims, tensor->dims, shape_text(tensor).text);
 }
 
-/* The loop runs over the broadcast shape of all inputs, which is the result's too. */
-static bool
-stretch(struct task *me, struct plan *plan, const struct op_args *args, int from)
-{
-    plan->broadcast = true;
-    plan->loop_dims = 0;
-    for (int i = from; i < op_info(plan->op)->inputs; i++) {
-        if (!shape_broadcast(&plan->loop_dims, plan->loop, args->in[i]))
-            return shape_mismatch(me, plan->op, args->in[from], args->in[i],
-                                  "sizes must be equal or 1, counted from the last dimension");
-    }
-    plan->dims = plan->loop_dims;
-    memcpy(plan->size, plan->loop, sizeof plan->size);
-    return true;
-}
-
 /* ---- elementwise ---- */
 
 bool
@@ -39,7 +23,7 @@ plan_add(struct task *me, struct plan *plan, const struct op_args *args)
     if (plan->op == OP_sub && (args->in[0]->dtype == DTYPE_BOOL || args->in[1]->dtype == DTYPE_BOOL))
         return failed(me, E_NOT_IMPLEMENTED, "sub: Subtraction, the `-` operator, with a bool tensor is not supported; "
                       "turn a mask round with `~` or logical_not");
-    return stretch(me, plan, args, 0);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -47,7 +31,7 @@ plan_divide(struct task *me, struct plan *plan, const struct op_args *args)
 {
     enum dtype dtype = dtype_promoted(args->in, 2);
     plan_promote(plan, dtype_is_float(dtype) ? dtype : default_dtype(me));
-    return stretch(me, plan, args, 0);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -58,14 +42,14 @@ plan_scalar(struct task *me, struct plan *plan, const struct op_args *args)
     if (!dtype_is_float(dtype) && (fraction || dtype == DTYPE_BOOL))
         dtype = fraction ? default_dtype(me) : DTYPE_I64;
     plan_promote(plan, dtype);
-    return stretch(me, plan, args, 0);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
 plan_divide_scalar(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan_promote(plan, dtype_is_float(args->in[0]->dtype) ? args->in[0]->dtype : default_dtype(me));
-    return stretch(me, plan, args, 0);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -74,7 +58,7 @@ plan_unary(struct task *me, struct plan *plan, const struct op_args *args)
     if (args->in[0]->dtype == DTYPE_BOOL)
         return plan_no_kernel(me, plan, args->in[0], "numbers");
     plan_promote(plan, args->in[0]->dtype);
-    return stretch(me, plan, args, 0);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -88,7 +72,7 @@ plan_compare(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan_promote(plan, dtype_promoted(args->in, 2));
     plan->dtype = DTYPE_BOOL;
-    return stretch(me, plan, args, 0);
+    return plan_stretch(me, plan, args, 0);
 }
 
 /* alpha as an element; only what is stored must fit, arithmetic wraps around. */
@@ -123,10 +107,15 @@ plan_fill(struct task *me, struct plan *plan, const struct op_args *args)
 static bool
 plan_product(struct task *me, struct plan *plan, const struct tensor *a, const struct tensor *b)
 {
-    if (!want_dims(me, plan, a, 2) || !want_dims(me, plan, b, 2))
-        return false;
+    const char *name = op_info(plan->op)->name;
+    if (a->dims != 2 || b->dims != 2)
+        return failed(me, E_SHAPE, "%s: %s must be a matrix, got %d-D tensor %s", name, a->dims != 2 ? "mat1" : "mat2",
+                      a->dims != 2 ? a->dims : b->dims, shape_text(a->dims != 2 ? a : b).text);
     if (a->size[1] != b->size[0])
-        return shape_mismatch(me, plan->op, a, b, "the columns of the first are the rows of the second");
+        return failed(me, E_SHAPE, "%s: mat1 and mat2 shapes cannot be multiplied (%lldx%lld and %lldx%lld): expected "
+                      "as many rows in mat2 as columns in mat1, %lld, got %lld", name, (long long)a->size[0],
+                      (long long)a->size[1], (long long)b->size[0], (long long)b->size[1], (long long)a->size[1],
+                      (long long)b->size[0]);
     if (a->dtype != b->dtype)
         return failed(me, E_DTYPE, "%s: expected both matrices to have one dtype, got %s and %s",
                       op_info(plan->op)->name, dtype_name(a->dtype), dtype_name(b->dtype));
@@ -161,7 +150,8 @@ plan_addmm(struct task *me, struct plan *plan, const struct op_args *args)
         return failed(me, E_DTYPE, "addmm: expected bias and matrices to have one dtype, got %s and %s",
                       dtype_name(bias->dtype), dtype_name(plan->dtype));
     if (!shape_broadcast(&dims, sizes, bias) || dims != 2 || sizes[0] != plan->size[0] || sizes[1] != plan->size[1])
-        return shape_mismatch(me, plan->op, bias, &product, "the bias must stretch to the product");
+        return failed(me, E_SHAPE, "addmm: expected an input that stretches to the product's shape %s, got %s",
+                      shape_text(&product).text, shape_text(bias).text);
     return true;
 }
 
@@ -336,7 +326,7 @@ plan_loss(struct task *me, struct plan *plan, const struct op_args *args)
     plan->dtype = plan->compute = dtype_promoted(args->in, count);
     if (!dtype_is_float(plan->dtype))
         return plan_no_kernel(me, plan, args->in[0], "fractions");
-    if (!stretch(me, plan, args, 0))
+    if (!plan_stretch(me, plan, args, 0))
         return false;
     plan->dims = args->dim == LOSS_NONE ? plan->dims : 0;
     return true;
@@ -349,7 +339,7 @@ plan_loss_backward(struct task *me, struct plan *plan, const struct op_args *arg
     plan->dtype = plan->compute = dtype_promoted(&args->in[1], 2);
     if (!dtype_is_float(plan->dtype))
         return plan_no_kernel(me, plan, args->in[1], "fractions");
-    if (!stretch(me, plan, args, 1))
+    if (!plan_stretch(me, plan, args, 1))
         return false;
     int64_t sizes[TENSOR_DIMS];
     int     dims = plan->dims;
@@ -379,5 +369,5 @@ plan_activation(struct task *me, struct plan *plan, const struct op_args *args)
     plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
     if (!dtype_is_float(plan->dtype))
         return plan_wrong_dtype(me, plan, args->in[0], "fractions");
-    return stretch(me, plan, args, 0);
+    return plan_stretch(me, plan, args, 0);
 }

@@ -16,16 +16,20 @@ take_fractions(struct task *me, struct plan *plan, const struct tensor *tensor)
 static bool
 want_targets(struct task *me, const struct plan *plan, const struct tensor *input, const struct tensor *target)
 {
-    if (target->dtype != DTYPE_I64)
-        return failed(me, E_DTYPE, "%s: expected targets of int64, got a tensor of %s", op_info(plan->op)->name,
-                      dtype_name(target->dtype));
-    bool fits = input->dims > 0 && target->dims == input->dims - 1;
-    if (fits && target->dims == 1 && target->size[0] != input->size[0])
+    struct tensor wanted = { .dims = input->dims - 1 };
+    if (input->dims < 1)
+        return failed(me, E_SHAPE, "%s: expected an input of 1 dimension or more, got one of 0",
+                      op_info(plan->op)->name);
+    for (int i = 0; i < wanted.dims; i++)
+        wanted.size[i] = input->size[i == 0 ? 0 : i + 1];
+    if (wanted.dims > 0 && target->dims > 0 && target->size[0] != input->size[0])
         return failed(me, E_VALUE, "Expected input batch_size (%lld) to match target batch_size (%lld).",
                       (long long)input->size[0], (long long)target->size[0]);
-    for (int i = 0; fits && i < target->dims; i++)
-        fits = target->size[i] == input->size[i == 0 ? 0 : i + 1];
-    return fits || shape_mismatch(me, plan->op, input, target, "one target for each sample");
+    if (!tensor_same_shape(target, &wanted))
+        return failed(me, E_SHAPE, "Expected target size %s, got %s", shape_text(&wanted).text,
+                      shape_text(target).text);
+    return target->dtype == DTYPE_I64 ||
+           failed(me, E_DTYPE, "expected target dtype to be Long or Byte, but got %s", dtype_title(target->dtype));
 }
 
 static bool
@@ -37,8 +41,8 @@ want_class_weights(struct task *me, struct plan *plan, const struct op_args *arg
         return true;
     plan->workspace += tensor_pack_bytes(weight, plan->compute);
     return (weight->dims == 1 && weight->size[0] == classes) ||
-           failed(me, E_SHAPE, "%s: expected a weight for each of %lld classes, got weight tensor of shape: %s",
-                  op_info(plan->op)->name, (long long)classes, shape_text(weight).text);
+           failed(me, E_SHAPE, "weight tensor should be defined either for all %lld classes or no classes but got "
+                  "weight tensor of shape: %s", (long long)classes, shape_text(weight).text);
 }
 
 bool

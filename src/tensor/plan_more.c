@@ -3,21 +3,6 @@
 #include <string.h>
 #include "tensor/internal.h"
 
-static bool
-stretch_all(struct task *me, struct plan *plan, const struct op_args *args)
-{
-    plan->broadcast = true;
-    plan->loop_dims = 0;
-    for (int i = 0; i < op_info(plan->op)->inputs; i++) {
-        if (!shape_broadcast(&plan->loop_dims, plan->loop, args->in[i]))
-            return shape_mismatch(me, plan->op, args->in[0], args->in[i],
-                                  "sizes must be equal or 1, counted from the last dimension");
-    }
-    plan->dims = plan->loop_dims;
-    memcpy(plan->size, plan->loop, sizeof plan->size);
-    return true;
-}
-
 /* ---- elementwise ---- */
 
 /* Integers become float32. */
@@ -26,7 +11,7 @@ plan_function(struct task *me, struct plan *plan, const struct op_args *args)
 {
     enum dtype dtype = dtype_promoted(args->in, op_info(plan->op)->inputs);
     plan_promote(plan, dtype_is_float(dtype) ? dtype : default_dtype(me));
-    return stretch_all(me, plan, args);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -38,7 +23,7 @@ plan_arithmetic(struct task *me, struct plan *plan, const struct op_args *args)
         plan->dtype = DTYPE_I64;
     if (plan->dtype == DTYPE_BOOL && plan->op != OP_maximum && plan->op != OP_minimum && plan->op != OP_sign)
         return plan_no_kernel(me, plan, args->in[0], "numbers");
-    return stretch_all(me, plan, args);
+    return plan_stretch(me, plan, args, 0);
 }
 
 /* A number beside the tensor: of a higher kind it decides. flag: it is a fraction. */
@@ -51,7 +36,7 @@ plan_power(struct task *me, struct plan *plan, const struct op_args *args)
     plan_promote(plan, dtype);
     if (plan->op == OP_pow_scalar && !dtype_is_float(dtype) && args->alpha < 0)
         return failed(me, E_RUNTIME, "pow: integers to negative integer powers are not allowed");
-    return stretch_all(me, plan, args);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -59,7 +44,7 @@ plan_truth(struct task *me, struct plan *plan, const struct op_args *args)
 {
     plan_promote(plan, dtype_promoted(args->in, op_info(plan->op)->inputs));
     plan->dtype = DTYPE_BOOL;
-    return stretch_all(me, plan, args);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -69,7 +54,7 @@ plan_bits(struct task *me, struct plan *plan, const struct op_args *args)
         return false;
     if (dtype_is_float(plan->dtype))
         return plan_no_kernel(me, plan, args->in[0], "integers or bools");
-    return stretch_all(me, plan, args);
+    return plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -77,7 +62,7 @@ plan_where(struct task *me, struct plan *plan, const struct op_args *args)
 {
     if (args->in[0]->dtype != DTYPE_BOOL && args->in[0]->dtype != DTYPE_U8)
         return plan_wrong_dtype(me, plan, args->in[0], "a condition of bool");
-    return plan_common(me, plan, args, 1) && stretch_all(me, plan, args);
+    return plan_common(me, plan, args, 1) && plan_stretch(me, plan, args, 0);
 }
 
 bool
@@ -88,7 +73,7 @@ plan_masked_fill(struct task *me, struct plan *plan, const struct op_args *args)
     if (!number_fits(me, plan, args->in[0]->dtype))
         return false;
     plan_promote(plan, args->in[0]->dtype);
-    return stretch_all(me, plan, args);
+    return plan_stretch(me, plan, args, 0);
 }
 
 /* ---- reductions: over `dims` of `sizes`, over all if there are none ---- */
@@ -234,7 +219,8 @@ plan_gather(struct task *me, struct plan *plan, const struct op_args *args)
     for (int i = 0; fits && i < from->dims; i++)
         fits = i == plan->dim || index->size[lacks && i > plan->dim ? i - 1 : i] <= from->size[i];
     if (!fits)
-        return shape_mismatch(me, plan->op, from, index, "the indices may not be larger than what they pick from");
+        return failed(me, E_SHAPE, "%s: expected index %s to be no larger than self %s apart from dimension %d",
+                      op_info(plan->op)->name, shape_text(index).text, shape_text(from).text, (int)plan->dim);
     plan_like(plan, index);
     plan_promote(plan, from->dtype);
     return true;
@@ -254,7 +240,9 @@ plan_scatter(struct task *me, struct plan *plan, const struct op_args *args)
     for (int i = 0; fits && i < into->dims; i++)
         fits = index->size[i] <= from->size[i] && (i == plan->dim || index->size[i] <= into->size[i]);
     if (!fits)
-        return shape_mismatch(me, plan->op, into, index, "the indices may be larger in the given dimension only");
+        return failed(me, E_SHAPE, "%s: expected index %s to be no larger than self %s apart from dimension %d and to "
+                      "be no larger than src %s", op_info(plan->op)->name, shape_text(index).text,
+                      shape_text(into).text, (int)plan->dim, shape_text(from).text);
     plan_promote(plan, into->dtype);
     return true;
 }
@@ -306,7 +294,8 @@ plan_index_put(struct task *me, struct plan *plan, const struct op_args *args)
         return failed(me, E_DTYPE, "index_add: expected self and source to have one dtype, got %s and %s",
                       dtype_name(into->dtype), dtype_name(from->dtype));
     if (!tensor_same_shape(&shape, from))
-        return shape_mismatch(me, plan->op, from, &shape, "the first takes the place of the second");
+        return failed(me, E_SHAPE, "expected a source of shape %s, as the index asks for, got %s",
+                      shape_text(&shape).text, shape_text(from).text);
     plan_promote(plan, into->dtype);
     return true;
 }
@@ -348,9 +337,13 @@ bool
 plan_bmm(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *a = args->in[0], *b = args->in[1];
-    if (a->dims != 3 || b->dims != 3 || a->size[0] != b->size[0] || a->size[2] != b->size[1])
-        return shape_mismatch(me, plan->op, a, b,
-                              "batches of as many matrices, columns of the first as rows of the second");
+    if (a->dims != 3 || b->dims != 3)
+        return failed(me, E_SHAPE, "bmm: %s must be a 3D tensor, got %s", a->dims != 3 ? "batch1" : "batch2",
+                      shape_text(a->dims != 3 ? a : b).text);
+    if (a->size[0] != b->size[0] || a->size[2] != b->size[1])
+        return failed(me, E_SHAPE, "bmm: Expected size for first two dimensions of batch2 tensor to be: [%lld, %lld] "
+                      "but got: [%lld, %lld] (batch1 %s, batch2 %s)", (long long)a->size[0], (long long)a->size[2],
+                      (long long)b->size[0], (long long)b->size[1], shape_text(a).text, shape_text(b).text);
     plan->dims    = 3;
     plan->size[0] = a->size[0];
     plan->size[1] = a->size[1];
@@ -365,9 +358,13 @@ plan_vector(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *a = args->in[0], *b = args->in[1];
     int                  dims = plan->op == OP_dot ? 1 : 2;
-    if (a->dims != dims || b->dims != 1 || a->size[dims - 1] != b->size[0])
-        return shape_mismatch(me, plan->op, a, b,
-                              dims == 1 ? "two vectors of one length" : "the matrix' columns and the vector");
+    if (a->dims != dims || b->dims != 1)
+        return failed(me, E_SHAPE, "%s: expected a %s and a vector, got %s and %s", op_info(plan->op)->name,
+                      dims == 1 ? "vector" : "matrix", shape_text(a).text, shape_text(b).text);
+    if (a->size[dims - 1] != b->size[0])
+        return failed(me, E_SHAPE, "%s: size mismatch: expected a vector of %lld elements, as the %s, got %lld",
+                      op_info(plan->op)->name, (long long)a->size[dims - 1],
+                      dims == 1 ? "first has" : "matrix has columns", (long long)b->size[0]);
     plan->dims    = dims - 1;
     plan->size[0] = dims == 2 ? a->size[0] : 0;
     return product_types(me, plan, a, b, b->size[0]);

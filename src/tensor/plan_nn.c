@@ -1,7 +1,9 @@
 /* Plans of the ops of layers and losses: what they want of their operands, the shape of the result, and how much room
  * the kernel needs for operands that do not lie in one piece (cpu/pack.h). */
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+#include "base/number.h"
 #include "tensor/cpu/conv.h"
 #include "tensor/cpu/pack.h"
 #include "tensor/internal.h"
@@ -61,6 +63,27 @@ plan_gelu(struct task *me, struct plan *plan, const struct op_args *args)
 
 /* ---- convolutions ---- */
 
+/* What the learner wrote as a row (flag) is told without the height of 1 that it has here. */
+static struct shape_text
+shape_told(const struct tensor *x, bool row)
+{
+    struct tensor told = { .dims = x->dims - row };
+    memcpy(told.size, x->size, sizeof told.size);
+    if (row)
+        told.size[told.dims - 1] = x->size[x->dims - 1];
+    return shape_text(&told);
+}
+
+/* "3 x 5", of a row "5". */
+static struct shape_text
+sides_told(int64_t height, int64_t width, bool row)
+{
+    struct shape_text out;
+    size_t            at = row ? 0 : (size_t)snprintf(out.text, sizeof out.text, "%lld x ", (long long)height);
+    snprintf(out.text + at, sizeof out.text - at, "%lld", (long long)width);
+    return out;
+}
+
 static bool
 want_steps(struct task *me, const struct plan *plan, const int64_t *s)
 {
@@ -90,30 +113,58 @@ conv_products(const int64_t *out, const int64_t *weight)
     return count;
 }
 
+static bool
+conv_channels(struct task *me, const struct op_args *args)
+{
+    const struct tensor *x = args->in[0], *w = args->in[1], *bias = args->in[2];
+    const int64_t        groups = args->sizes[6];
+    const bool           row = args->flag;
+    if (x->size[1] % groups != 0 || x->size[1] / groups != w->size[1])
+        return failed(me, E_SHAPE, "Given groups=%lld, weight of size %s, expected input%s to have %.0f channels, but "
+                      "got %lld channels instead", (long long)groups, shape_told(w, row).text, shape_told(x, row).text,
+                      (double)w->size[1] * (double)groups, (long long)x->size[1]);
+    if (w->size[0] % groups != 0)
+        return failed(me, E_SHAPE, "Given groups=%lld, expected weight to be divisible by %lld at dimension 0, but got "
+                      "weight of size %s instead", (long long)groups, (long long)groups, shape_told(w, row).text);
+    return args->start == 1 || (bias->dims == 1 && bias->size[0] == w->size[0]) ||
+           failed(me, E_SHAPE, "Given weight of size %s, expected bias to be 1-dimensional with %lld elements, but got "
+                  "bias of size %s instead", shape_told(w, row).text, (long long)w->size[0], shape_text(bias).text);
+}
+
+/* Of a kernel, from its first element to its last. */
+static int64_t
+reach(int64_t size, int64_t dilation)
+{
+    return int64_of_double((double)dilation * ((double)size - 1) + 1);
+}
+
+static bool
+conv_too_large(struct task *me, const struct op_args *args)
+{
+    const int64_t *s = args->sizes, *x = args->in[0]->size, *w = args->in[1]->size;
+    return failed(me, E_RUNTIME, "Calculated padded input size per channel: (%s). Kernel size: (%s). Kernel size "
+                  "can't be greater than actual input size",
+                  sides_told(x[2] + 2 * s[2], x[3] + 2 * s[3], args->flag).text,
+                  sides_told(reach(w[2], s[4]), reach(w[3], s[5]), args->flag).text);
+}
+
+/* flag: of rows, of height 1. */
 bool
 plan_conv2d(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    const struct tensor *x = args->in[0], *w = args->in[1], *bias = args->in[2];
+    const struct tensor *x = args->in[0], *w = args->in[1];
     const int64_t       *s = args->sizes;
-    if (!want_dims_within(me, plan, x, 4, 4) || !want_dims_within(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
-        !want_alike(me, plan, args, args->start == 1 ? 2 : 3))
+    if (!want_dims_within(me, plan, x, 4, 4) || !want_steps(me, plan, s))
         return false;
-    if (x->size[1] % s[6] != 0 || x->size[1] / s[6] != w->size[1])
-        return failed(me, E_SHAPE, "Given groups=%lld, weight of size %s, expected input%s to have %.0f channels, but "
-                      "got %lld channels instead", (long long)s[6], shape_text(w).text, shape_text(x).text,
-                      (double)w->size[1] * (double)s[6], (long long)x->size[1]);
-    if (w->size[0] % s[6] != 0)
-        return failed(me, E_SHAPE, "Given groups=%lld, expected weight to be divisible by it at dimension 0, but got "
-                      "weight of size %s instead", (long long)s[6], shape_text(w).text);
-    if (args->start != 1 && (bias->dims != 1 || bias->size[0] != w->size[0]))
-        return failed(me, E_SHAPE, "Given weight of size %s, expected bias to be 1-dimensional with %lld elements, but "
-                      "got bias of size %s instead", shape_text(w).text, (long long)w->size[0], shape_text(bias).text);
+    if (w->dims != 4)
+        return failed(me, E_SHAPE, "conv%dd: expected a weight of %d dimensions, got one of %d: %s", args->flag ? 1 : 2,
+                      args->flag ? 3 : 4, w->dims - args->flag, shape_told(w, args->flag).text);
+    if (!want_alike(me, plan, args, args->start == 1 ? 2 : 3) || !conv_channels(me, args))
+        return false;
     int64_t oh = places(x->size[2], w->size[2], s[0], s[2], s[4]), ow = places(x->size[3], w->size[3], s[1], s[3],
             s[5]);
     if (oh < 1 || ow < 1)
-        return failed(me, E_RUNTIME, "conv2d: the kernel of %lld x %lld is larger than the padded input of %lld x "
-                      "%lld", (long long)w->size[2], (long long)w->size[3], (long long)(x->size[2] + 2 * s[2]),
-                      (long long)(x->size[3] + 2 * s[3]));
+        return conv_too_large(me, args);
     shape(plan, 4, (const int64_t[]){ x->size[0], w->size[0], oh, ow });
     struct conv conv = conv_shape(s, x->size, w->size, plan->size);
     plan->workspace += conv_workspace(&conv, plan->dtype, false);
@@ -130,8 +181,15 @@ plan_conv_transpose2d(struct task *me, struct plan *plan, const struct op_args *
     if (!want_dims_within(me, plan, g, 4, 4) || !want_dims_within(me, plan, w, 4, 4) || !want_steps(me, plan, s) ||
         !want_alike(me, plan, args, 2))
         return false;
-    if (g->size[1] != w->size[0] || w->size[0] % s[6] != 0 || args->length < 1 || args->step < 1 ||
-        places(args->length, w->size[2], s[0], s[2], s[4]) != g->size[2] ||
+    if (g->size[1] != w->size[0])
+        return failed(me, E_SHAPE, "Given transposed=1, weight of size %s, expected input%s to have %lld channels, "
+                      "but got %lld channels instead", shape_text(w).text, shape_text(g).text, (long long)w->size[0],
+                      (long long)g->size[1]);
+    if (args->length < 1 || args->step < 1)
+        return failed(me, E_RUNTIME, "Given input size per channel: (%s). Calculated output size per channel: (%s). "
+                      "Output size is too small", sides_told(g->size[2], g->size[3], false).text,
+                      sides_told(args->length, args->step, false).text);
+    if (w->size[0] % s[6] != 0 || places(args->length, w->size[2], s[0], s[2], s[4]) != g->size[2] ||
         places(args->step, w->size[3], s[1], s[3], s[5]) != g->size[3])
         return shape_mismatch(me, plan->op, g, w, "channels and places must be those of the convolution turned round");
     shape(plan, 4, (const int64_t[]){ g->size[0], w->size[1] * s[6], args->length, args->step });
@@ -163,25 +221,68 @@ plan_conv2d_weight(struct task *me, struct plan *plan, const struct op_args *arg
 
 /* ---- pooling ---- */
 
-/* With `ceil` a last window that begins inside counts, too. */
+static const char *
+pool_name(const struct plan *plan, const struct op_args *args)
+{
+    static const char *const names[3][2] = { { "max_pool2d", "max_pool1d" }, { "avg_pool2d", "avg_pool1d" },
+                                             { "adaptive_avg_pool2d", "adaptive_avg_pool1d" } };
+    return names[plan->op != OP_avg_pool2d ? 0 : args->start == 2 ? 2 : 1][args->flag];
+}
+
+static bool
+want_planes(struct task *me, const struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *x = args->in[0];
+    const int            row = args->flag;
+    return x->dims == 3 || x->dims == 4 ||
+           failed(me, E_SHAPE, "%s: expected a tensor of %d to %d dimensions, got one of %d: %s", pool_name(plan, args),
+                  3 - row, 4 - row, x->dims - row, shape_told(x, row).text);
+}
+
+/* With `ceil` a last window that begins inside counts, too. Below 1: the kernel does not fit. */
 static int64_t
 windows(const int64_t *s, int side, int64_t length, bool ceil)
 {
     int64_t kernel = s[side], stride = s[2 + side], pad = s[4 + side], dilation = s[6 + side];
     int64_t room = length + 2 * pad - dilation * (kernel - 1) - 1;
-    int64_t count = room < 0 ? 0 : (room + (ceil ? stride - 1 : 0)) / stride + 1;
+    int64_t count = room < 0 ? 1 - (stride - 1 - room) / stride : (room + (ceil ? stride - 1 : 0)) / stride + 1;
     return count > 0 && ceil && (count - 1) * stride >= length + pad ? count - 1 : count;
 }
 
 static bool
-want_windows(struct task *me, const struct plan *plan, const int64_t *s)
+want_windows(struct task *me, const struct plan *plan, const struct op_args *args)
 {
-    bool ok = true;
+    const int64_t *s = args->sizes;
+    for (int i = 0; i < 2; i++) {
+        bool ok = s[i] > 0 && s[2 + i] > 0 && s[6 + i] > 0 && s[i] < INT32_MAX && s[2 + i] < INT32_MAX &&
+                  s[6 + i] < INT32_MAX;
+        if (!ok)
+            return failed(me, E_RUNTIME, "%s: kernel, stride and dilation must be positive and below 2147483647, got "
+                          "%lld, %lld and %lld", pool_name(plan, args), (long long)s[i], (long long)s[2 + i],
+                          (long long)s[6 + i]);
+        if (s[4 + i] < 0 || s[4 + i] > s[i] / 2)
+            return failed(me, E_RUNTIME, "%s: padding should be at least 0 and at most half of kernel size, but got "
+                          "padding=%lld and kernel_size=%lld", pool_name(plan, args), (long long)s[4 + i],
+                          (long long)s[i]);
+    }
+    return true;
+}
+
+/* The last two sizes of the result; false: failed. */
+static bool
+pooled_sides(struct task *me, struct plan *plan, const struct op_args *args)
+{
+    const struct tensor *x = args->in[0];
+    const int            at = x->dims - 2;
+    int64_t             *side = &plan->size[at];
+    plan_like(plan, x);
     for (int i = 0; i < 2; i++)
-        ok = ok && s[i] > 0 && s[2 + i] > 0 && s[6 + i] > 0 && s[4 + i] >= 0 && s[4 + i] <= s[i] / 2 &&
-             s[i] < INT32_MAX && s[2 + i] < INT32_MAX && s[6 + i] < INT32_MAX;
-    return ok || failed(me, E_RUNTIME, "%s: kernel, stride and dilation must be positive and below 2147483647, and the "
-                        "padding at most half the kernel", op_info(plan->op)->name);
+        side[i] = windows(args->sizes, i, side[i], args->keepdim);
+    return (side[0] > 0 && side[1] > 0) ||
+           failed(me, E_RUNTIME, "%s: Given input size: (%lld x %s). Calculated output size: (%lld x %s). Output size "
+                  "is too small", pool_name(plan, args), (long long)x->size[at - 1],
+                  sides_told(x->size[at], x->size[at + 1], args->flag).text, (long long)x->size[at - 1],
+                  sides_told(side[0], side[1], args->flag).text);
 }
 
 static double
@@ -197,15 +298,9 @@ bool
 plan_max_pool2d_indices(struct task *me, struct plan *plan, const struct op_args *args)
 {
     const struct tensor *x = args->in[0];
-    if (!want_dims_within(me, plan, x, 3, 4) || !want_windows(me, plan, args->sizes) || !want_alike(me, plan, args, 1))
+    if (!want_planes(me, plan, args) || !want_windows(me, plan, args) || !want_alike(me, plan, args, 1) ||
+        !pooled_sides(me, plan, args))
         return false;
-    plan_like(plan, x);
-    for (int side = 0; side < 2; side++) {
-        int64_t *size = &plan->size[x->dims - 2 + side];
-        *size = windows(args->sizes, side, *size, args->keepdim);
-        if (*size < 1)
-            return failed(me, E_RUNTIME, "max_pool2d: the kernel is larger than the padded input");
-    }
     plan->workspace += pool_workspace(plan->size[x->dims - 2] * plan->size[x->dims - 1],
                                       args->sizes[0] * args->sizes[1]);
     plan->products = window_products(plan, args->sizes);
@@ -235,22 +330,23 @@ plan_max_pool2d(struct task *me, struct plan *plan, const struct op_args *args)
     return true;
 }
 
+/* start 2: adaptive, sizes are the result's. */
 bool
 plan_avg_pool2d(struct task *me, struct plan *plan, const struct op_args *args)
 {
-    const struct tensor *x = args->in[0];
-    if (!want_dims_within(me, plan, x, 3, 4) || !want_alike(me, plan, args, 1))
+    const int64_t *s = args->sizes;
+    if (!want_planes(me, plan, args) || !want_alike(me, plan, args, 1))
         return false;
-    if (args->start != 2 && !want_windows(me, plan, args->sizes))
-        return false;
-    plan_like(plan, x);
-    for (int side = 0; side < 2; side++) {
-        int64_t *size = &plan->size[x->dims - 2 + side];
-        *size = args->start == 2 ? args->sizes[side] : windows(args->sizes, side, *size, args->keepdim);
-        if (*size < 1)
-            return failed(me, E_RUNTIME, "%s: the result would have no elements", op_info(plan->op)->name);
+    if (args->start != 2) {
+        bool fits = want_windows(me, plan, args) && pooled_sides(me, plan, args);
+        plan->products = fits ? window_products(plan, s) : 0;
+        return fits;
     }
-    plan->products = args->start == 2 ? 0 : window_products(plan, args->sizes);
+    if (s[0] < 1 || s[1] < 1)
+        return failed(me, E_RUNTIME, "%s: expected an output_size of 1 or more, got (%s)", pool_name(plan, args),
+                      sides_told(s[0], s[1], args->flag).text);
+    plan_like(plan, args->in[0]);
+    memcpy(&plan->size[plan->dims - 2], s, 2 * sizeof *s);
     return true;
 }
 

@@ -55,6 +55,33 @@ shape_broadcast(int *dims, int64_t *sizes, const struct tensor *tensor)
     return true;
 }
 
+static bool
+fits_beside(const struct tensor *a, const struct tensor *b)
+{
+    int     dims = a->dims;
+    int64_t sizes[TENSOR_DIMS];
+    memcpy(sizes, a->size, sizeof sizes);
+    return shape_broadcast(&dims, sizes, b);
+}
+
+bool
+plan_stretch(struct task *me, struct plan *plan, const struct op_args *args, int from)
+{
+    plan->broadcast = true;
+    plan->loop_dims = 0;
+    for (int i = from, with = from; i < op_info(plan->op)->inputs; i++) {
+        if (shape_broadcast(&plan->loop_dims, plan->loop, args->in[i]))
+            continue;
+        while (with < i - 1 && fits_beside(args->in[with], args->in[i]))
+            with++;
+        return shape_mismatch(me, plan->op, args->in[with], args->in[i],
+                              "sizes must be equal or 1, counted from the last dimension");
+    }
+    plan->dims = plan->loop_dims;
+    memcpy(plan->size, plan->loop, sizeof plan->size);
+    return true;
+}
+
 bool
 shape_mismatch(struct task *me, enum op op, const struct tensor *a, const struct tensor *b, const char *why)
 {

@@ -34,19 +34,20 @@ strides_for(const struct tensor *tensor, int dims, const int64_t *sizes, int64_t
     return to < 0;
 }
 
-/* Fills in a size of -1. */
+/* Fills in a size of -1 of those that are given. */
 static bool
-infer_size(struct task *me, const struct tensor *tensor, int dims, int64_t *sizes)
+infer_size(struct task *me, const struct tensor *tensor, int dims, const int64_t *given, int64_t *sizes)
 {
     int64_t known = 1, count = tensor_count(tensor), made = 0;
     int     open = -1;
     for (int i = 0; i < dims; i++) {
         if (sizes[i] == -1 && open >= 0)
-            return failed(me, E_RUNTIME, "view: only one dimension can be inferred");
+            return failed(me, E_RUNTIME, "only one dimension can be inferred");
         if (sizes[i] == -1)
             open = i;
         else if (sizes[i] < 0 || __builtin_mul_overflow(known, sizes[i], &known))
-            return failed(me, E_RUNTIME, "view: a size of %lld cannot be", (long long)sizes[i]);
+            return failed(me, E_RUNTIME, "invalid shape dimension %lld at index %d of the shape", (long long)sizes[i],
+                          i);
     }
     if (open >= 0 && known > 0)
         sizes[open] = count / known;
@@ -57,8 +58,8 @@ infer_size(struct task *me, const struct tensor *tensor, int dims, int64_t *size
     if (made == count)
         return true;
     struct str text = { 0 };
-    shape_print(dims, sizes, &text);
-    failed(me, str_ok(&text) ? E_SHAPE : E_MEMORY, "view: shape '%s' is invalid for input of size %lld",
+    shape_print(dims, given, &text);
+    failed(me, str_ok(&text) ? E_SHAPE : E_MEMORY, "shape '%s' is invalid for input of size %lld",
            str_text(&text), (long long)count);
     str_free(&text);
     return false;
@@ -73,7 +74,7 @@ view_view(struct task *me, enum op op, const struct op_args *args)
     if (args->dims < 0 || args->dims > TENSOR_DIMS)
         return failed_null(me, E_VALUE, "a tensor has at most %d dimensions", TENSOR_DIMS);
     memcpy(sizes, args->sizes, sizeof sizes);
-    if (!infer_size(me, tensor, args->dims, sizes))
+    if (!infer_size(me, tensor, args->dims, args->sizes, sizes))
         return NULL;
     if (!strides_for(tensor, args->dims, sizes, strides))
         return failed_null(me, E_RUNTIME, "view: the elements do not lie in one piece for that shape; use reshape, "

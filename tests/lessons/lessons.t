@@ -265,7 +265,7 @@ my %checks = (
         'rank 0 uses the group that rank 1 has not made: the sum is 2',
         'rank 2 uses the group that rank 1 has not made: the sum is 2', 'rank 0 passes a barrier of all',
         'rank 1 passes a barrier of all', 'rank 2 passes a barrier of all',
-        'in the next group of all the missing rank is named: rank 1',
+        'rank 1 has called the same number for other ranks, and that is told',
     ],
     '12-three-all-reduces' => [
         'ring: all ranks have the sum', 'ring: 112 hops', 'ring: 14 times the tensor in all',

@@ -321,7 +321,8 @@ local function one_program(rank, seed)
     end
     local from, to = 0, 0
     for r = 1, c.ranks do from, to = from + here[r], to + rows[me][r] end
-    local out, t = blank(c, { from, width }), tensor_of(c, { to, width }, joined(lists[me]))
+    local out = blank(c, { from, width })
+    local t = tensor_of(c, { to, width }, joined(lists[me])):contiguous() -- as PyTorch demands
     return dist.all_to_all_single(out, t, here, rows[me], c.group, c.async), { { out, joined(expected) } }
   end
 

@@ -119,7 +119,7 @@ local rows = {
 local function warnings(from)
   local count = 0
   for _, event in ipairs(rs.trace:events { kind = "lesson.warning" }) do
-    if event.seq >= from and event.args.text:find("without a word", 1, true) then count = count + 1 end
+    if event.seq >= from and event.args.text:find("silently", 1, true) then count = count + 1 end
   end
   return count
 end
@@ -165,6 +165,33 @@ dist.spawn(function(rank)
   for _ = 1, 3 do dist.all_reduce((column(rank))) dist.broadcast((column(rank)), 0) end
 end, { world = 3 })
 rs.check("one warning, however often and by however many", warnings(from) == 1)
+
+-- ---- what the warning says ----
+
+local function warned(f)
+  local from, text = now(), nil
+  pcall(dist.spawn, f, { world = 2 })
+  for _, event in ipairs(rs.trace:events { kind = "lesson.warning" }) do
+    text = event.seq >= from and event.args.text or text
+  end
+  return text or ""
+end
+local function told(name, text, ...)
+  local holds = true
+  for _, word in ipairs { ... } do holds = holds and text:find(word, 1, true) ~= nil end
+  rs.check(name .. ": the warning" .. (holds and "" or " says " .. text), holds)
+end
+local line = tonumber(tostring(select(2, pcall(function() error("here") end))):match(":(%d+):"))
+told("all_reduce", warned(function(rank) dist.all_reduce((column(rank))) end), "all_reduce (line " .. line + 1 .. ")",
+  "not contiguous. Ringside reduces", "Pass t:contiguous(), then copy the result back")
+told("scatter of", warned(function(rank)
+  dist.scatter(rs.zeros(2), rank == 0 and { (column(3)), (column(4)) } or nil, 0)
+end), "scatter (line " .. line + 4 .. ")", "a tensor of the list", "the receivers would get wrong numbers")
+told("all_to_all_single", warned(function(rank) dist.all_to_all_single((column(rank)), rs.ones(2)) end),
+  "all_to_all_single (line " .. line + 6 .. ")", "Ringside moves")
+told("reduce", warned(function(rank) dist.reduce(rs.ones(1):expand(3), 1) end), "reduce (line " .. line + 8 .. ")")
+rs.check("a result that is refused has no warning: it was expanded",
+  warned(function() dist.all_reduce(rs.ones(1):expand(3)) end) == "")
 
 -- ---- a result that cannot be written ----
 

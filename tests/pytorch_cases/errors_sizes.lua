@@ -101,6 +101,24 @@ says("attention: width", A, { "was expecting embedding dimension of 4, but got 6
 says("attention: key and value", A, { "key shape torch.Size([5, 2, 4]) does not match value shape torch.Size([6, 2, 4])" },
   function() heads(z(3, 2, 4), z(5, 2, 4), z(6, 2, 4)) end)
 says("attention: batches", R, { "key", "batch size 2", "got 1" }, function() heads(z(3, 2, 4), z(5, 1, 4), z(5, 1, 4)) end)
+local apart = nn.MultiheadAttention(4, 2, { kdim = 3, vdim = 5 })
+says("attention: kdim", A, { "key was expecting embedding dimension of 3, but got 7" },
+  function() apart(z(3, 2, 4), z(6, 2, 7), z(6, 2, 5)) end)
+says("attention: vdim", A, { "value was expecting embedding dimension of 5, but got 3" },
+  function() apart(z(3, 2, 4), z(6, 2, 3), z(6, 2, 3)) end)
+says("attention: key", R, { "key was expecting embedding dimension of 4, but got 6" },
+  function() heads(z(3, 2, 4), z(5, 2, 6), z(5, 2, 6)) end)
+local attend = F.scaled_dot_product_attention
+says("scaled_dot_product_attention: key", R, { "scaled_dot_product_attention", "key", "query", "7, got 6", "[2, 3, 7]", "[2, 5, 6]" },
+  function() attend(z(2, 3, 7), z(2, 5, 6), z(2, 5, 6)) end)
+says("scaled_dot_product_attention: value", R, { "as many values as keys, 5, got 4", "[2, 5, 7]", "[2, 4, 6]" },
+  function() attend(z(2, 3, 7), z(2, 5, 7), z(2, 4, 6)) end)
+says("scaled_dot_product_attention: batches", R, { "query, key and value", "[4, 2, 3, 7], [3, 2, 5, 7] and [4, 2, 5, 7]" },
+  function() attend(z(4, 2, 3, 7), z(3, 2, 5, 7), z(4, 2, 5, 7)) end)
+says("scaled_dot_product_attention: mask", R, { "attn_mask", "[3, 5]", "got [4, 5]" },
+  function() attend(z(2, 3, 7), z(2, 5, 7), z(2, 5, 7), { attn_mask = z(4, 5) }) end)
+rs.check("scaled_dot_product_attention: batches of one, a mask of one row",
+  rs.equal(attend(z(4, 2, 3, 7), z(1, 2, 5, 7), z(2, 5, 6), { attn_mask = z(1, 5) }), z(4, 2, 3, 6)))
 says("attention: dimensions", A,
   { "For batched (3-D) `query`, expected `key` and `value` to be 3-D but found 2-D and 2-D tensors respectively" },
   function() heads(z(3, 2, 4), z(5, 4), z(5, 4)) end)
@@ -117,6 +135,36 @@ says("convolution: dimensions", R, { "Expected 3D (unbatched) or 4D (batched) in
 says("convolution: weight", R, { "of 4 dimensions", "[2, 1, 2]" }, function() F.conv2d(z(1, 1, 3, 4), z(2, 1, 2)) end)
 says("convolution: bias", R, { "expected bias to be 1-dimensional with 2 elements, but got bias of size [3]" },
   function() F.conv2d(z(1, 1, 4, 4), z(2, 1, 2, 2), z(3)) end)
+says("convolution: kernel", R, { "input size per channel: (4 x 6). Kernel size: (7 x 3)" },
+  function() F.conv2d(z(1, 1, 4, 2), z(2, 1, 3, 3), nil, { padding = { 0, 2 }, dilation = { 3, 1 } }) end)
+says("convolution: groups of the weight", R, { "groups=2, expected weight to be divisible by 2 at dimension 0", "[3, 2, 2, 2]" },
+  function() F.conv2d(z(1, 4, 4, 4), z(3, 2, 2, 2), nil, { groups = 2 }) end)
+says("of a row: kernel", R, { "input size per channel: (4). Kernel size: (7)." }, function() nn.Conv1d(2, 8, 7)(z(1, 2, 4)) end)
+says("of a row: channels", R, { "weight of size [8, 2, 3], expected input[1, 5, 7] to have 2 channels, but got 5" },
+  function() nn.Conv1d(2, 8, 3)(z(5, 7)) end)
+says("of a row: weight", R, { "conv1d", "of 3 dimensions", "[8, 2]" }, function() F.conv1d(z(1, 2, 4), z(8, 2)) end)
+says("of a row: bias", R, { "Given weight of size [8, 2, 3]", "8 elements, but got bias of size [4]" },
+  function() F.conv1d(z(1, 2, 4), z(8, 2, 3), z(4)) end)
+says("transposed: channels", R, { "transposed=1, weight of size [2, 6, 3, 3], expected input[1, 5, 4, 4] to have 2 channels",
+  "got 5 channels" }, function() nn.ConvTranspose2d(2, 6, 3)(z(5, 4, 4)) end)
+says("transposed: a result without elements", R, { "(2 x 4). Calculated output size per channel: (-2 x 0)" },
+  function() nn.ConvTranspose2d(2, 6, 3, { padding = 3 })(z(1, 2, 2, 4)) end)
+says("MaxPool2d", R, { "input size: (3 x 2 x 5). Calculated output size: (3 x 0 x 1)" }, function() nn.MaxPool2d(4)(z(1, 3, 2, 5)) end)
+says("AvgPool2d", R, { "input size: (3 x 5 x 1). Calculated output size: (3 x 2 x -2)" },
+  function() nn.AvgPool2d(4, { stride = 1 })(z(3, 5, 1)) end)
+says("MaxPool1d", R, { "max_pool1d: Given input size: (3 x 2). Calculated output size: (3 x 0)" },
+  function() nn.MaxPool1d(4)(z(1, 3, 2)) end)
+says("AvgPool1d", R, { "avg_pool1d: Given input size: (3 x 2). Calculated output size: (3 x 0)" },
+  function() nn.AvgPool1d(4)(z(1, 3, 2)) end)
+for name, layer in pairs { max_pool2d = nn.MaxPool2d(2), avg_pool2d = nn.AvgPool2d(2), adaptive_avg_pool2d = nn.AdaptiveAvgPool2d(3) } do
+  says(name .. ": dimensions", R, { name .. ": ", "3 to 4 dimensions, got one of 2: [5, 7]" }, function() layer(z(5, 7)) end)
+end
+for name, layer in pairs { max_pool1d = nn.MaxPool1d(2), avg_pool1d = nn.AvgPool1d(2), adaptive_avg_pool1d = nn.AdaptiveAvgPool1d(3) } do
+  says(name .. ": dimensions", R, { name .. ": ", "2 to 3 dimensions, got one of 1: [5]" }, function() layer(z(5)) end)
+end
+says("max_pool2d: padding", R, { "at most half of kernel size, but got padding=2 and kernel_size=3" },
+  function() F.max_pool2d(z(1, 5, 7), 3, { padding = 2 }) end)
+says("linear: bias", R, { "linear", "bias of shape [2], got [3]" }, function() F.linear(z(4, 5), z(2, 5), z(3)) end)
 says("convolution: groups", V, { "out_channels must be divisible by groups", "3 and 2" },
   function() nn.Conv2d(4, 3, 1, { groups = 2 }) end)
 says("batch_norm: running_mean", R, { "running_mean should contain 2 elements not 3" },
@@ -129,7 +177,12 @@ says("LayerNorm: input", R, { "expected input with shape [*, 2, 3], but got inpu
   function() nn.LayerNorm { 2, 3 }(z(2, 4)) end)
 says("layer_norm: bias", R, { "Expected bias to be of same shape as normalized_shape, but got bias of shape [4]", "= [3]" },
   function() F.layer_norm(z(2, 3), { 3 }, z(3), z(4)) end)
-says("GroupNorm: weight", R, { "weight should contain 6 elements not 4" }, function() nn.GroupNorm(2, 4)(z(1, 6, 2)) end)
+says("GroupNorm: input", R, { "GroupNorm: expected an input of 6 channels, got 4", "[1, 4, 2]" },
+  function() nn.GroupNorm(2, 6)(z(1, 4, 2)) end)
+says("GroupNorm without weights takes other channels", R, { "divisible by num_groups", "shape [1, 5, 2] and num_groups=2" },
+  function() nn.GroupNorm(2, 6, { affine = false })(z(1, 5, 2)) end)
+says("BatchNorm2d: input", R, { "BatchNorm2d: expected an input of 3 channels, got 2", "[1, 2, 4, 4]" },
+  function() nn.BatchNorm2d(3)(z(1, 2, 4, 4)) end)
 says("Bilinear: input1", R, { "input1", "got 3 but expected 2" }, function() nn.Bilinear(2, 3, 4)(z(5, 3), z(5, 3)) end)
 says("Bilinear: input2", R, { "input2", "got 4 but expected 3" }, function() nn.Bilinear(2, 3, 4)(z(5, 2), z(5, 4)) end)
 says("Softmax2d", V, { "expected input to be 3D or 4D, got 2D" }, function() nn.Softmax2d()(z(2, 2)) end)
@@ -139,12 +192,59 @@ says("dropout of channels", R, { "2 dimensions or more", "[3]" }, function() F.d
 
 says("cross_entropy: batch", V, { "Expected input batch_size (3) to match target batch_size (2)." },
   function() F.cross_entropy(z(3, 4), whole(2)) end)
+says("cross_entropy: places", R, { "Expected target size [5, 2], got [5, 3]" },
+  function() F.cross_entropy(z(5, 3, 2), whole(5, 3)) end)
+says("cross_entropy: too many targets", R, { "Expected target size [5], got [5, 2]" },
+  function() F.cross_entropy(z(5, 3), whole(5, 2)) end)
+says("cross_entropy: probabilities", R, { "cross_entropy", "int64", "[5, 3], got float32 of size [5, 2]" },
+  function() F.cross_entropy(z(5, 3), z(5, 2)) end)
+says("nll_loss: a target's type", R, { "target dtype to be Long or Byte, but got Float" }, function() F.nll_loss(z(5, 3), z(5)) end)
+for _, name in ipairs { "l1_loss", "mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "kl_div", "poisson_nll_loss",
+  "hinge_embedding_loss" } do
+  says(name, R, { name .. ": input [5, 2] and target [4, 2] do not fit" }, function() F[name](z(5, 2), z(4, 2)) end)
+end
+says("smooth_l1_loss: beta 0", R, { "input [5] and target [4]" }, function() F.smooth_l1_loss(z(5), z(4), { beta = 0 }) end)
+says("binary_cross_entropy: weight", R, { "binary_cross_entropy: expected a weight", "size [4], got [3]" },
+  function() F.binary_cross_entropy(z(4), z(4), { weight = z(3) }) end)
+says("with logits: pos_weight", R, { "binary_cross_entropy_with_logits: expected a pos_weight", "size [4], got [3]" },
+  function() F.binary_cross_entropy_with_logits(z(4), z(4), { pos_weight = z(3) }) end)
 says("cross_entropy: weight", R, { "4 classes", "got weight tensor of shape: [5]" },
   function() F.cross_entropy(z(3, 4), whole(3), { weight = z(5) }) end)
 says("binary_cross_entropy", V, { "target", "size [3], got [2]" }, function() F.binary_cross_entropy(z(3), z(2)) end)
 
 -- ---- tensors ----
 
+says("view", R, { "shape '[-1, 4]' is invalid for input of size 6" }, function() z(6):view(-1, 4) end)
+says("view: the written sizes", R, { "shape '[5, 2, -1]' is invalid for input of size 6" }, function() z(3, 2):view(5, 2, -1) end)
+says("reshape", R, { "shape '[-1, 4]' is invalid for input of size 6" }, function() z(3, 2):t():reshape(-1, 4) end)
+says("view: two sizes left out", R, { "only one dimension can be inferred" }, function() z(6):view(-1, -1) end)
+says("unflatten: one size left out", R, { "sizes [-1, 4]", "dim 0 (6)" }, function() z(6):unflatten(0, { -1, 4 }) end)
+says("a size below 0", R, { "must be non-negative, got -3 for dimension 1" }, function() z(2, -3) end)
+says("an index", "IndexError", { "index 3 is out of bounds for dimension 1 with size 3" }, function() return z(2, 3)[{ 1, 3 }] end)
+says("copy_", R, { "expected a source of shape [2]", "got [3]" }, function() z(2):copy_(z(3)) end)
+says("copy_: more dimensions", R, { "expected a source of shape [2]", "got [3, 2]" }, function() z(2):copy_(z(3, 2)) end)
+says("an assignment", R, { "expected a source of shape [3]", "got [2]" }, function()
+  local t = z(2, 3)
+  t[1] = z(2)
+end)
+says("in place", R, { "add_: output with shape [3] doesn't match the broadcast shape [2, 3]" }, function() z(3):add_(z(2, 3)) end)
+says("operands that do not fit: which of three", R, { "[2, 1] and [3, 4]" },
+  function() rs.where(z(1, 4):gt(0), z(2, 1), z(3, 4)) end)
+says("mm", R, { "mm: mat1 and mat2 shapes cannot be multiplied (2x3 and 4x5)", "3, got 4" }, function() z(2, 3):mm(z(4, 5)) end)
+says("mm: a vector", R, { "mm: mat2 must be a matrix, got 1-D tensor" }, function() z(2, 3):mm(z(4)) end)
+says("addmm: input", R, { "addmm", "[2, 2], got [3, 3]" }, function() rs.addmm(z(3, 3), z(2, 5), z(5, 2)) end)
+says("mv", R, { "mv", "a vector of 3 elements", "got 4" }, function() z(2, 3):mv(z(4)) end)
+says("dot", R, { "dot", "a vector of 2 elements", "got 4" }, function() z(2):dot(z(4)) end)
+says("bmm", R, { "first two dimensions of batch2 tensor to be: [2, 4] but got: [2, 5]" }, function() z(2, 3, 4):bmm(z(2, 5, 6)) end)
+says("cat", R, { "except in dimension 0. Expected size 3", "got size 2 in dimension 1 for tensor number 1" },
+  function() rs.cat { z(2, 3), z(2, 2) } end)
+says("cat: dimensions", R, { "Tensors must have same number of dimensions: got 2 and 1", "number 2" },
+  function() rs.cat { z(2, 3), z(1, 3), z(3) } end)
+says("gather", R, { "index [2, 4] to be no larger than self [2, 3] apart from dimension 0" },
+  function() z(2, 3):gather(0, whole(2, 4)) end)
+says("scatter_add", R, { "index [2, 3]", "self [4, 3] apart from dimension 0", "no larger than src [1, 3]" },
+  function() z(4, 3):scatter_add(0, whole(2, 3), z(1, 3)) end)
+says("index_add", R, { "a source of shape [2, 3]", "got [4, 3]" }, function() z(5, 3):index_add(0, whole(2), z(4, 3)) end)
 says("stack", R, { "stack expects each tensor to be equal size, but got [2] at entry 0 and [3] at entry 2" },
   function() rs.stack { z(2), z(2), z(3) } end)
 says("split", R, { "sum exactly to 5", "dimension 0", "got split_sizes=[2, 2]" }, function() rs.split(z(5), { 2, 2 }) end)
@@ -182,3 +282,25 @@ dist.spawn(function(rank)
   says("all_gather_coalesced", R, { "output 0 of rank 1", "[2], got [3]" },
     function() dist.all_gather_coalesced({ { z(2) }, { z(3) } }, { z(2) }) end)
 end, { world = 2 })
+
+-- Lists of an all_gather may be uneven, so a rank sees by itself only what is wrong with its own place.
+local function lists(...)
+  local sizes = { ... }
+  return function()
+    dist.spawn(function(rank)
+      local list = {}
+      for i, size in ipairs(sizes[rank + 1]) do list[i] = z(table.unpack(size)) end
+      dist.all_gather(list, z(table.unpack(sizes[rank + 1][rank + 1])))
+    end, { world = #sizes })
+  end
+end
+local two, six = { 2, 2 }, { 2, 3 }
+says("all_gather: a list that is wrong for an equal tensor", "MismatchError",
+  { "cause: shape: all_gather #0: ", "'s list has 6 elements for rank 2, whose", "tensor has 4" },
+  lists({ two, two, six }, { two, two, six }, { two, two, two }))
+says("all_gather: two that are wrong for each other", "MismatchError", { "list has 6 elements for rank ", "tensor has 4" },
+  lists({ two, six }, { six, two }))
+says("all_gather: two lists that disagree about a third", "MismatchError", { "elements for rank 2, ", "has 4", "has 6" },
+  lists({ two, two, six }, { two, two, two }, { two, two, six }))
+says("all_gather: even lists of two sizes", "MismatchError", { "gets [2, 3] on rank 1, [2, 2] on rank 0" },
+  lists({ two, two }, { six, six }))

@@ -226,10 +226,10 @@ static const struct situation situations[] = {
       "1: barrier@6*\n",
       { HANG_NO_NEW_GROUP, 1, -1,
         "rank 0 waits in new_group (line 5) for rank 1, rank 1 in barrier #0 (line 6)\n"
-        "cause: skipped new_group: rank 1 did not call new_group (line 5)\n" },
+        "cause: skipped call or other order: rank 1 did not call new_group (line 5)\n" },
       { HANG_NO_NEW_GROUP, 1, -1,
         "rank 0 waits in new_group (line 5), rank 1 in barrier #0 (train.py:6)\n"
-        "cause: skipped new_group: rank 1 did not call new_group (line 5)\n" } },
+        "cause: skipped call or other order: rank 1 did not call new_group (line 5)\n" } },
     { "new_group ended", 3,
       "0-1: IN=new_group>2@5\n"
       "2: RETURNED\n",

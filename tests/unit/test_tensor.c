@@ -237,7 +237,7 @@ multiplies(struct task *me)
     assert_int_equal(element(b, 1, 1), 22);
     assert_fails(me, RUN(mm, .in = { a, tensor_zeros(me, DTYPE_F32, DEVICE_CPU, SIZES(2, 2)) }), E_DTYPE, "int64");
     assert_fails(me, RUN(mm, .in = { a, tensor_zeros(me, DTYPE_I64, DEVICE_CPU, SIZES(3, 2)) }), E_SHAPE,
-                 "[2, 2] and [3, 2]");
+                 "(2x2 and 3x2)");
     return true;
 }
 

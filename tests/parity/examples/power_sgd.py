@@ -40,7 +40,7 @@ def train(rank, hook, options):
 def run(rank, world):
     for name, hook, options in WAYS:
         first, last, state = train(rank, hook, options)
-        print("Rank %d, %s: loss from %.5f to %.5f" % (rank, name, first, last))
+        print("Rank %d, %s: loss from %.3f to %.3f" % (rank, name, first, last))
         if state and rank == 0:
             rate, before, after = state.compression_stats()
             steps = STEPS - START
