@@ -146,8 +146,8 @@ learn_story(struct model *model, size_t slice)
 {
     struct story *story = model->seen <= STORY_LEARNED ? model_story(model) : NULL;
     size_t        seen  = story != NULL ? story_seen(story) : 0;
-    return story != NULL && seen < model->seen &&
-           story_read(story, model->seen - seen > slice ? seen + slice : model->seen) && story_seen(story) < model->seen;
+    size_t        end = seen < model->seen && model->seen - seen > slice ? seen + slice : model->seen;
+    return story != NULL && seen < model->seen && story_read(story, end) && story_seen(story) < model->seen;
 }
 
 bool

@@ -331,14 +331,16 @@ lesson_new_rows(const struct scene *scene, int width)
     return first < end ? rows_of_items(&(struct telling){ scene->model, view, false, false }, first, end, width) : 0;
 }
 
-/* What the story says of the event, above the lesson's words; words speak for themselves. Nothing as long as the story has
- * not been read so far, or a question hides it. */
+/* What the story says of the event, above the lesson's words; words speak for themselves. Nothing as long as the
+ * story has not been read so far, or a question hides it. */
 static void
 print_heading(const struct scene *scene, struct str *out)
 {
     const struct view *view = scene->view;
     struct story      *story = scene->model->story;
-    if (story == NULL || view->cursor == NO_EVENT || veil_question(scene->model, &view->asking, view->cursor) != NO_EVENT)
+    if (story == NULL || view->cursor == NO_EVENT)
+        return;
+    if (veil_question(scene->model, &view->asking, view->cursor) != NO_EVENT)
         return;
     const struct story_stop *stop = story_at(story, story_index(story, view->cursor));
     bool                     here = stop != NULL && stop->at == view->cursor;

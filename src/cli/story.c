@@ -1,4 +1,5 @@
-/* ringside story: what `n` tells of a lesson or a trace, a line each stop; with --count how many, and what is left out. */
+/* ringside story: what `n` tells of a lesson or a trace, a line each stop; with --count how many, and what is
+ * left out. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -55,14 +55,10 @@ lesson_new(const struct lesson_options *options)
     lesson->options = *options;
     snprintf(lesson->name, sizeof lesson->name, "%s", options->name != NULL ? options->name : "lesson");
     snprintf(lesson->prefix, sizeof lesson->prefix, "%.120s/", lesson->name);
-    lesson->options.name     = lesson->name;
-    lesson->head.title       = lesson->title;
-    lesson->head.prefix      = lesson->prefix;
-    lesson->head.has_seed    = options->has_seed;
-    lesson->head.seed        = options->seed;
-    lesson->head.world       = options->world;
-    lesson->head.hops        = options->hops;
-    lesson->head.check_ranks = options->check_ranks;
+    lesson->options.name = lesson->name;
+    lesson->head = (struct lesson_head){ .title = lesson->title, .prefix = lesson->prefix, .has_seed = options->has_seed,
+                                         .seed = options->seed, .world = options->world, .hops = options->hops,
+                                         .check_ranks = options->check_ranks };
     if (pthread_mutex_init(&lesson->mutex, NULL) != 0) {
         free(lesson);
         return NULL;
