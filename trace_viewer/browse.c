@@ -83,6 +83,11 @@ browse_on(struct model *model, struct view *view)
         return true;
     }
     view->message[0] = '\0';
+    if (move->starved) {
+        view_say(view, "no memory for the story");
+        move_end(move);
+        return false;
+    }
     if (result == MOVE_STOPPED && move_passes_hidden(model, view, move))
         return browse_on(model, view);
     if (result == MOVE_STOPPED && move->command == CMD_next && predict_ask(view, model, move->at))

@@ -186,6 +186,10 @@ move_begin(struct move *move, const struct command_line *line, struct str *told)
     move->left = line->has_count && line->count > 0 ? (size_t)line->count : 1;
     move->meetings = (move->rules->shown & SHOWN_STORES) != 0 ||
                      strcmp(trace_option_of(move->trace, "show"), "stores") == 0;
+    if ((line->command == CMD_next || line->command == CMD_rnext) && move->story == NULL) {
+        str_add(told, "no memory for the story\n");
+        return false;
+    }
     switch (line->command) {
     case CMD_rfinish:
         move->backwards = true;
@@ -243,8 +247,13 @@ search_story(struct move *move, size_t count, size_t slice)
     move->known = to;
     if (read && to < count && (move->backwards || stop_ahead(move) == NULL))
         return MOVE_GOES_ON;
-    if (to == count && move->ended)
-        story_close(move->story);
+    if (read && to == count && move->ended)
+        read = story_close(move->story);
+    if (!read) {
+        move->starved = true;
+        move->at      = move->from;
+        return MOVE_STOPPED;
+    }
     const struct story_stop *stop = move->backwards ? stop_behind(move) : stop_ahead(move);
     if (!move->backwards && stops_at_question(move, stop != NULL ? stop->at : count - 1))
         return MOVE_STOPPED;

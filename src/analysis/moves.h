@@ -56,6 +56,7 @@ struct move {
     bool                     backwards;
     size_t                   from, left;     /* where it began; stops still to come, this one included */
     size_t                   known;          /* next: up to here the story has been read */
+    bool                     starved;        /* next: there was no memory for the story; it stays where it is */
     uint32_t                 lane;           /* finish: whose stage, and how many were opened in it meanwhile */
     size_t                   inside;
     struct match            *match;          /* until */

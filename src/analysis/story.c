@@ -604,6 +604,7 @@ story_tell(struct story *story, const struct story_stop *stop, struct str *out)
                          .step = round->step, .bucket = round->is_act ? -1 : round->bucket,
                          .own = own_sentence(story, trace_kind(story->trace, round->kind)->name) };
     story_sentence(story->trace, &told, out);
+    out->broken |= ranks == NULL;
     free(ranks);
 }
 
@@ -632,6 +633,7 @@ story_figures(struct story *story, struct story_figures *out)
         row    = i > 0 && shape == before ? row + 1 : 1;
         before = shape;
         out->alike = row > out->alike ? row : out->alike;
+        story->starved |= !str_ok(&line);
     }
     for (size_t i = 0; i < story->round_count; i++)
         out->untold += !story->rounds[i].is_word && story->rounds[i].last == NOWHERE;

@@ -83,7 +83,8 @@ search_record(struct session *session, struct move *move, struct str *out)
         if (at_edge)
             session_reach(session, move_wants(move));
     }
-    session->cursor = move->at;
+    session->cursor  = move->at;
+    session->starved = session->starved || move->starved;
     if (move->stopped_by != NULL)
         breaks_print_stop(move->stopped_by, session->trace, session->cursor, out);
     say_question(session, move, out);
@@ -92,8 +93,8 @@ search_record(struct session *session, struct move *move, struct str *out)
 static bool
 goes_back(int command)
 {
-    return command == CMD_back || command == CMD_rnext || command == CMD_rstage || command == CMD_rfinish || command == CMD_rcontinue ||
-           command == CMD_runtil;
+    return command == CMD_back || command == CMD_rnext || command == CMD_rstage || command == CMD_rfinish ||
+           command == CMD_rcontinue || command == CMD_runtil;
 }
 
 static bool
