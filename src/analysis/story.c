@@ -229,7 +229,8 @@ begin_act(struct story *story, const struct trace_event *event, size_t seq, uint
 }
 
 static uint32_t
-begin_scene(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing, const struct round *sketch)
+begin_scene(struct story *story, const struct trace_event *event, size_t seq, uint64_t thing,
+            const struct round *sketch)
 {
     uint32_t round = round_at(story, event, thing, sketch);
     round_enter(story, round, rank_number(event->rank));
@@ -385,7 +386,8 @@ take_begin(struct story *story, const struct trace_event *event, size_t seq)
         story->starved = true;
         return;
     }
-    lane->open[lane->count++] = (struct stage){ event->kind, round, kind->bucket >= 0 ? event->args[kind->bucket] : -1 };
+    int64_t bucket            = kind->bucket >= 0 ? event->args[kind->bucket] : -1;
+    lane->open[lane->count++] = (struct stage){ event->kind, round, bucket };
 }
 
 static void
@@ -573,7 +575,8 @@ story_again(const struct story *story, const struct story_stop *stop, struct str
     bool     within = story->rounds[stop->round].iteration == stop->again_to; /* the last one is not over */
     uint32_t to = stop->again_to - within;
     if (within && to < stop->again_from)
-        str_addf(out, "Iteration %" PRIu32 " runs as iteration %" PRIu32 " up to here.", stop->again_to, stop->again_as);
+        str_addf(out, "Iteration %" PRIu32 " runs as iteration %" PRIu32 " up to here.", stop->again_to,
+                 stop->again_as);
     else if (stop->again_from == to)
         str_addf(out, "Iteration %" PRIu32 " ran as iteration %" PRIu32 ".", to, stop->again_as);
     else
@@ -596,12 +599,13 @@ void
 story_tell(struct story *story, const struct story_stop *stop, struct str *out)
 {
     const struct round *round = &story->rounds[stop->round];
-    int                 most = (int)(round->here.room * 64), count = 0, *ranks = malloc((size_t)(most + 1) * sizeof *ranks);
+    int                 most = (int)(round->here.room * 64), count = 0;
+    int                *ranks = malloc((size_t)(most + 1) * sizeof *ranks);
     for (int number = 1; ranks != NULL && number < most; number++)
         if (members_have(&round->here, number))
             ranks[count++] = rank_of_number(number);
-    struct told told = { .at = round->last, .first = round->first, .last = round->last, .ranks = ranks, .rank_count = count,
-                         .step = round->step, .bucket = round->is_act ? -1 : round->bucket,
+    struct told told = { .at = round->last, .first = round->first, .last = round->last, .ranks = ranks,
+                         .rank_count = count, .step = round->step, .bucket = round->is_act ? -1 : round->bucket,
                          .own = own_sentence(story, trace_kind(story->trace, round->kind)->name) };
     story_sentence(story->trace, &told, out);
     out->broken |= ranks == NULL;

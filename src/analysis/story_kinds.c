@@ -58,8 +58,9 @@ static enum story_role
 role_of(const char *name)
 {
     static const struct { const char *name; enum story_role role; } roles[] = {
-        { "task.start", ROLE_START },           { "task.end", ROLE_END },         { "c10d.rendezvous", ROLE_RENDEZVOUS },
-        { "c10d.issue", ROLE_ISSUE },           { "comm.hop", ROLE_HOP },         { "c10d.algorithm", ROLE_ALGORITHM },
+        { "task.start", ROLE_START },           { "task.end", ROLE_END },
+        { "c10d.rendezvous", ROLE_RENDEZVOUS }, { "c10d.issue", ROLE_ISSUE },
+        { "comm.hop", ROLE_HOP },               { "c10d.algorithm", ROLE_ALGORITHM },
         { "lesson.say", ROLE_SAY },             { "lesson.check", ROLE_CHECK },
         { "ddp.bucket", ROLE_BUCKET },
     };
@@ -72,7 +73,8 @@ role_of(const char *name)
 static struct story_kind
 kind_of(const struct story *story, const struct trace_kind *kind)
 {
-    static const char *const waits[]   = { "c10d.wait", "c10d.store.wait", "c10d.future.wait", "c10d.recv", "task.join" };
+    static const char *const waits[]   = { "c10d.wait", "c10d.store.wait", "c10d.future.wait", "c10d.recv",
+                                           "task.join" };
     static const char *const shields[] = { "autograd.backward", "module.sync_batch_norm",
                                            "module.sync_batch_norm.backward" };
     struct story_kind out = { .part = turned(story, kind->name, story_part_of(kind->name)) };
@@ -114,7 +116,8 @@ story_mark(const struct story *story, const struct trace_event *event)
         if (kind->counters >> i & 1)
             continue;
         const char *text = kind->texts >> i & 1 ? trace_text_at(story->trace, event->args[i]) : NULL;
-        mark = text != NULL ? hash_bytes(mark, text, strlen(text)) : hash_bytes(mark, &event->args[i], sizeof event->args[i]);
+        mark = text != NULL ? hash_bytes(mark, text, strlen(text))
+                            : hash_bytes(mark, &event->args[i], sizeof event->args[i]);
     }
     return mark;
 }

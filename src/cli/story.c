@@ -68,10 +68,13 @@ tell_lesson(struct run_options *options)
     if (!session_open(&session, &engine, why, sizeof why))
         return session.status != 0 ? session.status : message(STATUS_USAGE, "%s", why);
     session_command(&session, "continue", &out);
-    bool starved = session.starved || !str_ok(&out);
-    int  status = starved        ? message(STATUS_FAILED, "story: out of memory")
-                  : session.died ? message(STATUS_FAILED, "story: the engine or its record is gone, the run was not at its end")
-                                 : tell(session.trace, options->count);
+    int status = STATUS_FAILED;
+    if (session.starved || !str_ok(&out))
+        message(status, "story: out of memory");
+    else if (session.died)
+        message(status, "story: the engine or its record is gone, the run was not at its end");
+    else
+        status = tell(session.trace, options->count);
     if (status == STATUS_DONE && session.ended) {
         status = session.status;
         if (status >= STATUS_USAGE)
