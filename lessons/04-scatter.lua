@@ -38,7 +38,7 @@ local text = {
     },
     hides = { "dp", "memory" },
   },
-  watch = "In the viewer: n to dp.scatter, f to its end, then S four times: a chunk each. Event shows its rows and bytes.",
+  watch = "In the viewer: n goes from chunk to chunk, then to dp.scatter's end. Event shows rows and bytes.",
   moved = "Device 0 got a view, the others copies: 72, 72, 24 bytes.",
   nine = {
     question = "Nine rows on four devices?",

@@ -52,8 +52,8 @@ local text = {
     hides = { "comm", "c10d" },
   },
   times = "Questions count by the classroom's prices. In free, what is measured is wall time of this machine.",
-  watch = "n passes how the ranks find each other, then each rank's all-reduce: f goes to its end. "
-    .. "From hop to hop inside: u comm.hop (until).",
+  watch = "n goes from step to step of the ring, at the pace of the last rank. "
+    .. "From hop to hop, on any rank: u comm.hop (until).",
   holds = "I hold %d to %d. My right neighbour is rank %d.",
   has = "I have the sum.",
   bandwidth = "32 bytes in %.4f us. Bus bandwidth: 2 (N-1)/N x 32 B / time = %.4f B/us; the wire could do 10 000.",

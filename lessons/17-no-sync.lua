@@ -84,7 +84,7 @@ local text = {
     backward = "no_sync around the backward",
     forward = "no_sync around the forward",
   },
-  begins = "Four micro-batches, %s: first DDP is made (f ends its constructor).",
+  begins = "Four micro-batches, %s: first DDP is made.",
   batch = "Micro-batch %d, %s.",
   ends = "%s: all-reduces of 40 bytes: %d; weight.grad[0, 0]: %g.",
   inner = "ddp.module(x): gradients %g and %g, and not one message.",

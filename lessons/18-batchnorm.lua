@@ -96,10 +96,10 @@ local text = {
     hides = { "dp", "module" },
   },
   run = {
-    "One forward and its backward: f ends DDP's constructor; then n passes ddp.sync_buffers, the forward, the backward.",
+    "One forward and its backward: n tells DDP's constructor, the forward with ddp.sync_buffers in it, the backward.",
     "Again from the start, two forwards and one in evaluation: watch ddp.sync_buffers before each of them.",
-    sync = "A SyncBatchNorm on a device a rank: n to module.sync_batch_norm, with an all-gather in it; its backward has an "
-      .. "all-reduce of two sums.",
+    sync = "A SyncBatchNorm on a device a rank: n to module.sync_batch_norm's end: an all-gather is in it; its backward has "
+      .. "an all-reduce of two sums.",
   },
   has = "After forward %d my running mean is %.4g, my running variance %.4g.",
   evaluates = "After one forward in evaluation my running mean is %.4g.",

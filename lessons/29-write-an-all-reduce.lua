@@ -39,7 +39,7 @@ local text = {
     },
     hides = { "c10d", "comm" },
   },
-  watch = "n goes from send to recv, on any rank. From hop to hop, in this and in the built-in one: u comm.hop (until).",
+  watch = "n goes from send to recv, of all ranks. From hop to hop, in this and in the built-in one: u comm.hop (until).",
   ring = "Now the ring of lesson 11, in Lua. In each step: send the piece that came last, receive the next, add it or keep it.",
   beside = "%-8s %3d hops, %8.4f us",
   same = {
@@ -78,7 +78,7 @@ local text = {
 Time: 10 minutes for the naive way, 15 to write the ring, 10 in the viewer, 10 for the exercise.
 Let pairs write step() on paper first: which piece do I send in step s, which one do I receive?
 Expected wrong answers: "24" (they think of the ring), "only nearly" (floats are said to be inexact), "the sum".
-In the viewer: n through one rank's c10d.allreduce of both runs, and put the comm.hop rows beside each other.
+In the viewer: m through one rank's c10d.allreduce of both runs, and put the comm.hop rows beside each other.
 Next question: what if recv came before isend? (Nobody would send: lesson 10.)
 Two-minute fallback: read ring() in the source pane, and run it with six students as ranks.]],
 }

@@ -60,8 +60,10 @@ move_passes_hidden(const struct model *model, struct view *view, struct move *mo
 {
     bool passes = is_move(move->command) && veil_hides(&view->veil, model, move->at) && view->veil.draws &&
                   (view->veil.horizon == NO_EVENT || move->at <= view->veil.horizon);
-    if (passes)
+    if (passes) {
+        move->from = move->at; /* the story is asked from there */
         move->left = 1;
+    }
     view->moving = passes || view->moving;
     return passes;
 }

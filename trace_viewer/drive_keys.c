@@ -106,7 +106,7 @@ pane_key(struct driver *driver, const char *key)
     return false;
 }
 
-/* The letter behind m or '. */
+/* The letter behind " or '. */
 static void
 half_key(struct driver *driver, const char *key)
 {

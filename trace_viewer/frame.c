@@ -188,7 +188,7 @@ words_to_say(const struct model *model, const struct view *view, enum lesson_roo
     if (note[0] != '\0' || view->measure != NO_EVENT)
         return note;
     if (view->cursor == 0)
-        return "n: next stage   ?: all keys";
+        return "n: next stop   ?: all keys";
     return view->veil.draws ? "something is hidden until you answer: :question" : "";
 }
 

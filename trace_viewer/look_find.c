@@ -76,7 +76,7 @@ look_on(struct view *view, struct model *model)
     else if (search->telling && !more)
         say_none(view, model);
     search->telling &= more;
-    search->active &= more || search->count > 0; /* else n is the next stage */
+    search->active &= more || search->count > 0; /* else n is the next stop */
     return busy;
 }
 

@@ -274,7 +274,7 @@ print_try(const struct scene *scene, size_t seq, const struct parties *parties, 
         str_add(out, "work:wait() before the tensor is used   S back to that use");
         break;
     case FAULT_DIVERGENCE:
-        str_add(out, "S back to the last step   N to the last stage that changed it");
+        str_add(out, "S back to the last step   M to the last stage that changed it");
         break;
     default:
         str_add(out, "S back to what led to it   E the fault before");

@@ -61,7 +61,8 @@ static const struct option option_table[] = {
     { "hash", "", OPTION_FLAG, RUNS, FIELD(hash),
       "print a short hash of what happened, for a class to compare (no file names, no lines)" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
-    { "count", "", OPTION_FLAG, OPTION_STORY, FIELD(count), "how many stops, questions and the like, instead of the stops" },
+    { "count", "", OPTION_FLAG, OPTION_STORY, FIELD(count),
+      "how many stops, questions and the like, instead of the stops" },
     { "seed", "N", OPTION_SEED, BOTH | OPTION_STORY, FIELD(seed), "of the policy, and of what nobody seeds" },
     { "schedules", "N", OPTION_COUNT, OPTION_EXPLORE, FIELD(schedules),
       "how many; 1000, exhaustive 10000 if not given" },
@@ -90,7 +91,8 @@ static const struct option option_table[] = {
       "local: ranks are tasks of this process; gloo, mpi: each a process; nccl: either, with a GPU each" },
     { "world", "N", OPTION_RANKS, ALL, FIELD(world), "ranks of a spawn that does not say how many" },
     { "hops", "", OPTION_FLAG, BOTH, FIELD(hops), "record each message of a collective above 64 ranks, too" },
-    { "variant", "SEED", OPTION_VARIANT, BOTH | OPTION_STORY, FIELD(variant), "an exercise with other sizes; 0: as written" },
+    { "variant", "SEED", OPTION_VARIANT, BOTH | OPTION_STORY, FIELD(variant),
+      "an exercise with other sizes; 0: as written" },
     { "limit-seconds", "N", OPTION_SECONDS, ALL, FIELD(limit_seconds),
       "CPU seconds for the lesson, 60 if not given; above, its steps of work grow too" },
     { "tap", "", OPTION_FLAG, BOTH, FIELD(tap), "narration and print as # lines, and a plan at the end" },
@@ -128,7 +130,7 @@ print_options_help(enum option_scope scope)
     else if (scope == OPTION_LAUNCH)
         puts("ringside launch [options] LESSON [-- ARGS]    a lesson in many processes, one a rank, as torchrun does");
     else if (scope == OPTION_STORY)
-        puts("ringside story [options] LESSON | TRACE [-- ARGS]   the stops of n, a line each: number, event, sentence");
+        puts("ringside story [options] LESSON | TRACE [-- ARGS]   the stops of n: number, event, sentence");
     else
         puts("ringside step [options] LESSON [-- ARGS]    the same on a screen, paused at the first event");
     puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, checks/01\n");

@@ -59,8 +59,9 @@ look(struct rig *rig)
 {
     char why[200];
     rig->trace = trace_open_live(rig->writer, why, sizeof why);
+    assert_non_null(rig->trace);
     rig->story = story_new(rig->trace);
-    assert_true(rig->trace != NULL && rig->story != NULL);
+    assert_non_null(rig->story);
 }
 
 static void
@@ -124,6 +125,44 @@ stage_goes_from_begin_to_begin_on_any_lane(void **state)
     assert_int_equal(stands(&rig, 12, "stage", 1), -1);
     assert_int_equal(stands(&rig, 0, "stage 6", 1), -1);
     assert_int_equal(stands(&rig, 0, "rstage", 1), -1);
+    end(&rig);
+}
+
+/* Three ranks make two rounds: of a forward, and of a step. */
+static void
+emit_rounds(struct rig *rig)
+{
+    static const enum kind acts[] = { KIND_ddp_forward, KIND_optim_step };
+    emit(rig, '.', KIND_lesson_begin, 0, 0); /* 0 */
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            emit(rig, '(', acts[i], lane, 0); /* 1 to 3, 9 to 11 */
+        emit(rig, '(', KIND_op, 0, 0);
+        emit(rig, ')', KIND_op, 0, 0);
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            emit(rig, ')', acts[i], lane, 0);
+    }
+    emit(rig, '.', KIND_lesson_end, 0, 0); /* 17 */
+}
+
+static void
+next_goes_from_stop_to_stop_of_the_story(void **state)
+{
+    struct rig rig;
+    begin(&rig);
+    emit_rounds(&rig);
+    look(&rig);
+    static const long stops[] = { 0, 3, 11, 17 };
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(stands(&rig, (size_t)stops[i], "next", 1), stops[i + 1]);
+        assert_int_equal(stands(&rig, (size_t)stops[i + 1], "rnext", 100), stops[i]);
+        assert_int_equal(stands(&rig, (size_t)stops[i] + 1, "rnext", 2), stops[i]);
+    }
+    assert_int_equal(stands(&rig, 0, "next 2", 2), 11);
+    assert_int_equal(stands(&rig, 17, "rnext 2", 2), 3);
+    assert_int_equal(stands(&rig, 17, "next", 1), -1);
+    assert_int_equal(stands(&rig, 3, "next 3", 1), -1);
+    assert_int_equal(stands(&rig, 0, "rnext", 1), -1);
     end(&rig);
 }
 
@@ -308,59 +347,6 @@ every_reverse_passes_the_same_stops(void **state)
     }
 }
 
-/* A round of which a rank is missing keeps its stop, and all behind it, until that one has come. */
-static void
-next_waits_for_the_last_rank_of_a_record_that_grows(void **state)
-{
-    char why[200];
-    struct rig rig;
-    struct command_line line;
-    struct str told = { 0 };
-    begin(&rig);
-    emit(&rig, '.', KIND_lesson_say, 0, 0);           /* 0 */
-    for (uint32_t rank = 0; rank < LANES; rank++)
-        emit(&rig, '(', KIND_c10d_rendezvous, rank, LANES); /* 1 to 3: how many there are */
-    emit(&rig, '(', KIND_ddp_forward, 0, 0);          /* 4 */
-    emit(&rig, '(', KIND_ddp_forward, 1, 0);          /* 5 */
-    emit(&rig, '(', KIND_op, 0, 0);                   /* 6 */
-    look(&rig);
-    struct move move = { .trace = rig.trace, .rules = &rig.rules, .story = rig.story, .at = 0 };
-    assert_true(command_parse("next", &line, why, sizeof why) && move_begin(&move, &line, &told));
-    assert_int_equal(move_search(&move, trace_count(rig.trace), 3), MOVE_GOES_ON);
-    assert_int_equal(move_search(&move, trace_count(rig.trace), 100), MOVE_AT_EDGE);
-    emit(&rig, '(', KIND_ddp_forward, 2, 0);          /* 7 */
-    emit(&rig, '.', KIND_op, 0, 0);                   /* 8 */
-    trace_refresh(rig.trace);
-    assert_int_equal(move_search(&move, trace_count(rig.trace), 100), MOVE_STOPPED);
-    assert_int_equal(move.at, 7);
-    emit(&rig, '(', KIND_optim_step, 0, 0);           /* 9 */
-    trace_refresh(rig.trace);
-    move = (struct move){ .trace = rig.trace, .rules = &rig.rules, .story = rig.story, .at = 9 };
-    assert_true(command_parse("rnext", &line, why, sizeof why) && move_begin(&move, &line, &told));
-    assert_int_equal(move_search(&move, trace_count(rig.trace), 100), MOVE_STOPPED);
-    assert_int_equal(move.at, 7);
-    str_free(&told);
-    end(&rig);
-}
-
-static void
-without_memory_for_the_story_next_says_so(void **state)
-{
-    char why[200];
-    struct rig rig;
-    struct command_line line;
-    struct str told = { 0 };
-    begin(&rig);
-    emit(&rig, '.', KIND_lesson_say, 0, 0);
-    look(&rig);
-    struct move move = { .trace = rig.trace, .rules = &rig.rules };
-    assert_true(command_parse("next", &line, why, sizeof why));
-    assert_false(move_begin(&move, &line, &told));
-    assert_string_equal(str_text(&told), "no memory for the story\n");
-    str_free(&told);
-    end(&rig);
-}
-
 static void
 a_search_goes_on_when_the_record_has_grown(void **state)
 {
@@ -395,20 +381,84 @@ a_search_goes_on_when_the_record_has_grown(void **state)
     end(&rig);
 }
 
+/* What may still change is no stop yet: the ranks that have not come may come, until there is more or no more comes. */
+static void
+next_waits_for_the_rest_of_a_round(void **state)
+{
+    char why[200];
+    struct rig rig;
+    struct command_line line;
+    struct str told = { 0 };
+    begin(&rig);
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        emit(&rig, '(', KIND_c10d_rendezvous, lane, LANES);
+        emit(&rig, ')', KIND_c10d_rendezvous, lane, LANES); /* 5: that many ranks there are */
+    }
+    for (uint32_t lane = 0; lane + 1 < LANES; lane++)
+        emit(&rig, '(', KIND_ddp_forward, lane, 0);
+    look(&rig);
+    struct move move = { .trace = rig.trace, .rules = &rig.rules, .story = rig.story, .at = 5 };
+    assert_true(command_parse("next", &line, why, sizeof why) && move_begin(&move, &line, &told));
+    assert_int_equal(move_search(&move, trace_count(rig.trace), 10), MOVE_AT_EDGE);
+    emit(&rig, '(', KIND_ddp_forward, LANES - 1, 0);
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        emit(&rig, ')', KIND_ddp_forward, lane, 0);
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        emit(&rig, '(', KIND_optim_step, lane, 0);
+    trace_refresh(rig.trace);
+    assert_int_equal(move_search(&move, trace_count(rig.trace), 10), MOVE_STOPPED);
+    assert_int_equal(move.at, 8);
+    move_end(&move);
+    size_t last = trace_count(rig.trace);
+    emit(&rig, '(', KIND_autograd_backward, 0, 0);
+    emit(&rig, '(', KIND_op, 0, 0);
+    trace_refresh(rig.trace);
+    move = (struct move){ .trace = rig.trace, .rules = &rig.rules, .story = rig.story, .at = last + 1 };
+    assert_true(command_parse("rnext", &line, why, sizeof why) && move_begin(&move, &line, &told));
+    assert_int_equal(move_search(&move, trace_count(rig.trace), 10), MOVE_AT_EDGE);
+    assert_int_equal(move.at, last + 1); /* backwards, too: the first rank's begin may be no stop */
+    for (uint32_t lane = 1; lane < LANES; lane++)
+        emit(&rig, '(', KIND_autograd_backward, lane, 0);
+    trace_refresh(rig.trace);
+    assert_int_equal(move_search(&move, trace_count(rig.trace), 10), MOVE_STOPPED);
+    assert_int_equal(move.at, last - 1);
+    str_free(&told);
+    end(&rig);
+}
+
+static void
+without_memory_for_the_story_next_says_so(void **state)
+{
+    char why[200];
+    struct rig rig;
+    struct command_line line;
+    struct str told = { 0 };
+    begin(&rig);
+    emit(&rig, '.', KIND_lesson_say, 0, 0);
+    look(&rig);
+    struct move move = { .trace = rig.trace, .rules = &rig.rules };
+    assert_true(command_parse("next", &line, why, sizeof why));
+    assert_false(move_begin(&move, &line, &told));
+    assert_string_equal(str_text(&told), "no memory for the story\n");
+    str_free(&told);
+    end(&rig);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(stage_goes_from_begin_to_begin_on_any_lane),
+        cmocka_unit_test(next_goes_from_stop_to_stop_of_the_story),
         cmocka_unit_test(step_passes_over_what_is_not_shown),
         cmocka_unit_test(stage_passes_over_how_ranks_meet_unless_it_is_shown),
         cmocka_unit_test(whoever_is_asked_stops_at_each_question_once),
         cmocka_unit_test(finish_leaves_the_stage_around_on_its_own_lane),
         cmocka_unit_test(breakpoints_and_expressions_stop_on_the_way),
         cmocka_unit_test(every_reverse_passes_the_same_stops),
-        cmocka_unit_test(next_waits_for_the_last_rank_of_a_record_that_grows),
-        cmocka_unit_test(without_memory_for_the_story_next_says_so),
         cmocka_unit_test(a_search_goes_on_when_the_record_has_grown),
+        cmocka_unit_test(next_waits_for_the_rest_of_a_round),
+        cmocka_unit_test(without_memory_for_the_story_next_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

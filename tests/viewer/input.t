@@ -61,9 +61,9 @@ like(said(0, '/forty<Enter>'), qr{^ no match for /forty}, 'the answer of a quest
 like(said($ask, '/mice<Enter>'), qr{^ no match for /mice}, 'nor why it is so, at the question');
 like(said(0, '/byts > 3<Enter>'), qr/^ unknown field 'byts'; did you mean bytes\?/, 'a wrong predicate is told as one');
 like(said(0, '/admm<Enter>'), qr{^ no match for /admm; did you mean addmm\?}, 'a wrong word, too');
-is(step(0, '/nonsense<Enter>n'), step(0, 'n'), 'with nothing found n is the next stage');
+is(step(0, '/nonsense<Enter>n'), step(0, 'n'), 'with nothing found n is the next stop of the story');
 is(step(0, '/comm.hop<Enter>n'), step(0, '/comm.hop<Enter>><') + 0 ? step(0, '/comm.hop<Enter>>') : 'none', 'n and > are the next match');
-is(step(0, '/comm.hop<Enter>n<F10>'), step(0, '/comm.hop<Enter>><F10>'), 'F10 is the next stage all the same');
+is(step(0, '/comm.hop<Enter>n<F10>'), step(0, '/comm.hop<Enter>><F10>'), 'F10 is the next stop of the story all the same');
 is(step(0, '/comm.hop<Enter>nN'), $hop, 'N is the match before');
 is(step(0, '/comm.hop<Enter><Esc>n'), step($hop, 'n'), 'Esc ends it, and n steps');
 is(step(0, '/comm.hop<Enter>sn'), step($hop, 'sn'), 'so does a step');
@@ -83,15 +83,15 @@ is(step($hop, '7g'), 7, 'and 7g');
 like(said($hop, ':goto it 9<Enter>'), qr/iteration 9 is not in this record/, 'what is not there is said');
 like(said($hop, ':goto 9ms<Enter>'), qr/the record has events 0 to \d+, and ends at /, 'a time behind the end, too');
 like(said($hop, ':goto nowhere<Enter>'), qr/a place is an event \(118\), a time/, 'and what a place is');
-is(step($hop, "maGmb'a"), $hop, "'a goes to the mark");
+is(step($hop, "\"aG\"b'a"), $hop, "'a goes to the mark");
 is(step($hop, "G''"), $hop, "'' goes back to where one jumped from");
 my $end = step($hop, 'G');
 is(step($hop, "G''''"), $end, 'and again to where one was');
 is(step($hop, "Gg2''"), $hop, "2'' the jump before");
 is(step($hop, "/lesson.say<Enter>''"), $hop, 'a search is a jump');
-like(frame('120x40', $hop, "maGmb:marks<Enter>"), qr/a   \S+ us  $hop comm\.hop.*b   \S+ \S+  $end /s, ':marks lists them');
-like(row(frame('80x24', 0, ":goto ${hop}<Enter>mzg"), 2), qr/z/, 'the minimap shows the letter');
-like(said($hop, 'm1'), qr/a mark is a letter, not 1/, 'marks are letters');
+like(frame('120x40', $hop, "\"aG\"b:marks<Enter>"), qr/a   \S+ us  $hop comm\.hop.*b   \S+ \S+  $end /s, ':marks lists them');
+like(row(frame('80x24', 0, ":goto ${hop}<Enter>\"zg"), 2), qr/z/, 'the minimap shows the letter');
+like(said($hop, '"1'), qr/a mark is a letter, not 1/, 'marks are letters');
 like(said($hop, "'x"), qr/there is no mark x/, 'and have to be set');
 
 # ---- the line that is typed ----
@@ -102,7 +102,7 @@ my %typed = (':step<Left><Left>X' => ' :stXep', ':ab<Home>X' => ' :Xab', ':ab<^A
              '/autograd.acc<Tab>' => ' /autograd.accumulate', ':until comm.h<Tab>and r<Tab>' => ' :until comm.hop and r',
              ':print weig<Tab>' => ' :print weight', ':show mem<Tab>' => ' :show memory');
 like(typed($_), qr/^\Q$typed{$_}\E\b/, "$_ makes '$typed{$_}'") for sort keys %typed;
-like(typed(':s<Tab>'), qr/^ :s +step show set switch .*search/, 'several are shown');
+like(typed(':s<Tab>'), qr/^ :s +step stage show set switch .*search/, 'several are shown');
 like(typed(':nonsense<Enter>'), qr/^ no command is called 'nonsense'/, 'an error has a line of its own');
 is(step(10, ':goto 20<Enter>:<Enter>'), 20, 'an empty line does the last again');
 is(step(10, ':step<Enter>:<Enter>'), step(10, 'ss'), 'such as a step');

@@ -97,9 +97,9 @@ for my $size ('80x24', '100x30', '120x40', '200x60') {
 }
 
 # ---- a first screen, small screens with words ----
-like(row(frame($_, 0, ''), -3), qr/^ n: next stage   \?: all keys$/, "$_: the first screen says what to press")
+like(row(frame($_, 0, ''), -3), qr/^ n: next stop   \?: all keys$/, "$_: the first screen says what to press")
     for '40x12', '80x24', '120x40';
-unlike(frame('80x24', 1, ''), qr/n: next stage/, 'and the next no more');
+unlike(frame('80x24', 1, ''), qr/n: next stop/, 'and the next no more');
 my ($asked) = map { /^(\d+) / ? $1 : () } `$ringside events $trace lesson.ask`;
 for my $size ('40x12', '59x13', '80x12', '80x17', '40x24') {
     my ($width) = split /x/, $size;

@@ -55,7 +55,7 @@ sub left {
     shows(qr/ended $status\b.*round $round/s, "$name: status $status");
     line("stty -g | cmp - before && echo same\$((40+$round))");
     shows(qr/^same@{[40 + $round]}/m, "$name: the terminal is as it was");
-    unlike(screen(), qr/s step\s+n stage/, "$name: the main screen is back");
+    unlike(screen(), qr/n next\s+m stage/, "$name: the main screen is back");
 }
 
 sub open_viewer {
@@ -80,7 +80,7 @@ shows(qr/step 0\/[\d?]+/, 'q closes the list, and no key acted beneath it');
 for my $size ([120, 40], [40, 8], [10, 3], [1, 1], [200, 60], [80, 24]) {
     tmux('resize-window', '-t', 'v', '-x', $size->[0], '-y', $size->[1]);
 }
-shows(qr/^ Where do six.*step 0\/[\d?]+.*\n.*\n(.*\n){21} s step/, 'a burst of resizes ends in a whole frame');
+shows(qr/^ Where do six.*step 0\/[\d?]+.*\n.*\n(.*\n){21} n next/, 'a burst of resizes ends in a whole frame');
 type('q');
 left(0, 'q');
 
@@ -192,7 +192,7 @@ for my $end ('q', 'TERM', 'terminal') {
     isnt(join(' ', glob "$folder/own/*"), '', 'it has folders');
     if ($end eq 'q') {
         type('n', 'n');
-        shows(qr/running/, 'n lets the engine run to a stage that never comes');
+        shows(qr/running/, 'n lets the engine run to a stop that never comes');
         type('C-c');
         shows(qr/paused at event \d+/, '^C pauses it');
     }
