@@ -264,8 +264,8 @@ add_pane_keys(struct hint_list *list, const struct view *view)
 
 static const struct hint stepping[] = {
     { CMD_next, "next" }, { CMD_stage, "stage" }, { CMD_step, "step" }, { CMD_finish, "finish" },
-    { CMD_continue, "cont" }, { CMD_back, "back" }, { CMD_break, "break" }, { CMD_inspect, "inspect" }, { CMD_help, "help" },
-    { CMD_quit, "quit" }, { CMD_zoom_in, "zoom" }, { CMD_search, "find" }, { CMD_pane, "pane" },
+    { CMD_continue, "cont" }, { CMD_back, "back" }, { CMD_break, "break" }, { CMD_inspect, "inspect" },
+    { CMD_help, "help" }, { CMD_quit, "quit" }, { CMD_zoom_in, "zoom" }, { CMD_search, "find" }, { CMD_pane, "pane" },
     { CMD_flow, "flow" }, { CMD_fit, "all" }, { CMD_switch, "switch" }, { 0, NULL }
 };
 

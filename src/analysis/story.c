@@ -64,7 +64,7 @@ note_task(struct story *story, const struct trace_event *event, enum story_role 
         note_end(story, event);
 }
 
-/* The act or scene that a rank comes to has what it did on its way there. */
+/* The stop that a rank comes to has what it did on its way there. */
 static void
 rank_is_told(struct story *story, const struct trace_event *event)
 {
@@ -308,6 +308,7 @@ take_word(struct story *story, const struct trace_event *event, size_t seq)
     words[3] = count_up(story, key_of(9, words, 4));
     uint64_t key = key_of(10, words, 4), known;
     story->fault = NO_ROUND;
+    rank_is_told(story, event);
     if (map_get(&story->by_key, key, &known))
         return;
     if (kind->role == ROLE_SAY && lane->word != NO_ROUND && !story->rounds[lane->word].closed) {

@@ -32,8 +32,8 @@ struct story_stop {
 };
 
 /* What `story --count` tells of the events so far. untold: acts and scenes that no stop tells, that did not run as before
- * and that no fault has cut. loose: details of ranks of which nothing is told; all others lie in an act, before the first
- * or behind the last. */
+ * and that no fault has cut. loose: details of a rank that no stop tells of; all others lie in one, or on the way from
+ * one of its rank's to the next. */
 struct story_figures { size_t stops, questions, alike, untold, loose; };
 
 struct story *story_new(struct trace *trace);            /* borrows it; NULL: no memory */

@@ -80,6 +80,7 @@ story_tell(struct story *story, const struct story_stop *stop, struct str *out)
                          .rank_count = count, .step = round->step, .bucket = round->is_act ? -1 : round->bucket,
                          .own = own_sentence(story, trace_kind(story->trace, round->kind)->name) };
     story_sentence(story->trace, &told, out);
+    out->broken |= ranks == NULL;
     free(ranks);
 }
 
@@ -117,6 +118,7 @@ longest_row_of_alike(struct story *story)
         row     = i > 0 && shape == before ? row + 1 : 1;
         before  = shape;
         longest = row > longest ? row : longest;
+        story->starved |= !str_ok(&line);
     }
     str_free(&line);
     return longest;

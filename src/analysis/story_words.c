@@ -222,11 +222,13 @@ story_sentence(struct trace *trace, const struct told *told, struct str *out)
     const char    *sentence = told->own;
     bool           done    = sentence != NULL && write_sentence(&telling, sentence, &words) && words.len > 0;
     if (!done) {
+        out->broken |= words.broken;
         str_clear(&words);
         sentence = sentence_of(&telling);
         done     = sentence != NULL && write_sentence(&telling, sentence, &words) && words.len > 0;
     }
     if (!done) {
+        out->broken |= words.broken;
         str_clear(&words);
         write_arguments(&telling, &words);
     }

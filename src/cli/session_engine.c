@@ -23,6 +23,7 @@
 #include "analysis/state.h"
 #include "analysis/story.h"
 #include "base/now.h"
+#include "base/vec.h"
 #include "base/visible.h"
 #include "cli/message.h"
 #include "trace/reader.h"
@@ -456,6 +457,24 @@ session_failure(const struct session *session)
         break;
     }
     return failure;
+}
+
+void
+session_tell_failure(const struct session *session, const char *lesson)
+{
+    struct session_failure failure = session_failure(session);
+    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError", "KilledError" };
+    struct failure told = { lesson, failure.line, strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind, "",
+                            failure.message };
+    char           who[24] = "";
+    if (failure.rank >= 0)
+        snprintf(who, sizeof who, "rank %d: ", failure.rank);
+    bool named = strncmp(failure.message, who, strlen(who)) == 0 ||
+                 (strcmp(failure.kind, "RaceError") == 0 && strncmp(failure.message, "rank ", 5) == 0);
+    for (size_t i = 0; i < countof(about_ranks); i++)
+        named = named || strcmp(failure.kind, about_ranks[i]) == 0;
+    told.who = named ? "" : who;
+    message_failure(&told, false);
 }
 
 static bool

@@ -71,6 +71,7 @@ search_record(struct session *session, struct move *move, struct str *out)
     while (move->ended = session->ended,
            (result = move_search(move, session->head + 1, SEARCH_SLICE)) != MOVE_STOPPED) {
         if (result == MOVE_NO_MEMORY) {
+            session->starved = true;
             str_add(out, "no memory for the story\n");
             return;
         }

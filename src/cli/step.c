@@ -54,24 +54,6 @@ run_batch(struct session *session, const char *commands)
     return ok ? STATUS_DONE : STATUS_USAGE;
 }
 
-/* As run tells it. What a lesson raised itself is its own text. */
-static void
-tell_failure(const char *lesson, struct session_failure failure)
-{
-    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError", "KilledError" };
-    struct failure told = { lesson, failure.line, strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind, "",
-                            failure.message };
-    char           who[24] = "";
-    if (failure.rank >= 0)
-        snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    bool named = strncmp(failure.message, who, strlen(who)) == 0 ||
-                 (strcmp(failure.kind, "RaceError") == 0 && strncmp(failure.message, "rank ", 5) == 0);
-    for (size_t i = 0; i < countof(about_ranks); i++)
-        named = named || strcmp(failure.kind, about_ranks[i]) == 0;
-    told.who = named ? "" : who;
-    message_failure(&told, false);
-}
-
 static int
 step_batch(struct run_options *options)
 {
@@ -86,7 +68,7 @@ step_batch(struct run_options *options)
     if (status == 0 && session.ended) {
         status = session.status;
         if (status >= STATUS_USAGE)
-            tell_failure(options->lesson, session_failure(&session));
+            session_tell_failure(&session, options->lesson);
     }
     session_close(&session);
     return status;

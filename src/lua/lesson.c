@@ -652,8 +652,8 @@ static const struct lua_entry lesson_entries[] = {
       "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=, "
       "topology=, hops=, check_ranks=, show=, story=, tell=}",
       "Declares the lesson, at its top. Costs are in microseconds, by op or module. show = \"stores\": the debugger's "
-      "stage stops at each rendezvous and store. story, tell: what else its story stops at, or passes over, and its own "
-      "sentences." },
+      "stage stops at each rendezvous and store. story, tell: what else its story stops at, or passes over, and its "
+      "own sentences." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },
     { "ask", l_ask, "rs.ask{question, choices=, answer=, why=, wrong=, hides=}",

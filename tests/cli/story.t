@@ -66,7 +66,7 @@ my %kinds;
 $kinds{ $events[ $$_[1] ]{kind} }++ for @fifteen;
 is($kinds{$_}, 1, "$_ is told once, for both ranks and both iterations") for qw(c10d.rendezvous ddp.init ddp.forward autograd.backward optim.step);
 is($kinds{'ddp.mark_bucket_ready'}, 3, 'each bucket of both cuts is told');
-is($kinds{'lesson.say'} + $kinds{'lesson.ask'}, scalar(grep { $$_{kind} =~ /^lesson\.(?:say|ask)$/ } @events), 'and every word of the lesson');
+is($kinds{'lesson.ask'}, scalar(grep { $$_{kind} eq 'lesson.ask' } @events), 'and every question of the lesson');
 
 # ---- a trace gives what its lesson gives ----
 
@@ -135,6 +135,19 @@ for my $case ([ '15', 0 ], [ '01', 0 ], [ '11', 0 ], [ '16', 0 ], [ $hangs, 3 ])
         "$lesson: from between two stops, and several at once");
 }
 
+# ---- a lesson that fails is told up to there, and ends as its run does ----
+
+my $raises = lesson('raises', qq{local rs = require "ringside"\nrs.say "on"\nrs.error("ValueError", "enough")\n});
+my $failed = ringside('story', $raises);
+refused('a lesson that raises an error', $failed, 2, qr/raises\.lua:3: ValueError: enough$/);
+is(join('|', map { $$_[2] } stops($failed->{out})), 'on|ValueError on main: enough.|The lesson ends.', 'with its words and the error as stops');
+$failed = ringside('story', $hangs);
+is("$failed->{status} " . (split /\n/, $failed->{err})[0], '3 ' . (split /\n/, ringside('run', '--quiet', $hangs)->{err})[0],
+    'one that hangs has the status and the report of its run');
+is(scalar(stops($failed->{out})), scalar(stops(told($trace))), 'and the stops of its trace');
+is(ringside('story', lesson('untrue', qq{local rs = require "ringside"\nrs.check("no", false)\n}))->{status}, 1,
+    'a check that fails is status 1');
+
 # ---- a record that breaks off ----
 
 is(ringside('run', '--quiet', '--trace', $trace, '15')->{status}, 0, 'lesson 15 makes a trace again');
@@ -158,5 +171,6 @@ refused("story $$_[0] is refused", ringside('story', @{ $$_[1] }), 2, $$_[2])
     for [ 'of nothing', [], qr/story: which lesson\?/ ], [ 'of no lesson', ['nonsense'], qr/story: no lesson 'nonsense'/ ],
     [ 'of what is no Lua', [$made_of], qr/nonsense\.lua:2: unexpected symbol/ ],
     [ 'of two', [ '15', '16' ], qr/story: one lesson at a time/ ], [ 'with another option', [ '15', '--jsn' ], qr/story: no option --jsn/ ],
-    [ 'of a folder', [ folder() ], qr/./ ], [ 'with --count and nonsense', [ '--count', 'nonsense' ], qr/no lesson 'nonsense'/ ];
+    [ 'of a folder', [ folder() ], qr/is a (?:folder|directory)|no lesson/ ],
+    [ 'of what is no trace', [ spill(folder() . '/no.trace', 'x' x 100) ], qr/no\.trace: not a Ringside trace$/ ], [ 'with --count and nonsense', [ '--count', 'nonsense' ], qr/no lesson 'nonsense'/ ];
 done_testing();

@@ -212,6 +212,18 @@ assert_stops(struct rig *rig, const size_t *wanted, size_t count)
 #define STOPS(rig, ...) \
     assert_stops(rig, (const size_t[]){ __VA_ARGS__ }, sizeof((const size_t[]){ __VA_ARGS__ }) / sizeof(size_t))
 
+/* So far nothing is kept back (or all from that event on). */
+static inline void
+assert_settled(struct rig *rig, size_t wanted)
+{
+    look(rig);
+    struct story *story = story_new(rig->trace);
+    assert_non_null(story);
+    assert_true(story_read(story, rig->count));
+    assert_int_equal(story_settled(story), wanted);
+    story_free(story);
+}
+
 static inline void
 assert_again(struct rig *rig, size_t at, const char *wanted)
 {

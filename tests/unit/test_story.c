@@ -76,11 +76,7 @@ who_has_ended_is_not_waited_for(void **state)
     begin(&rig, 1, KIND_ddp_sync_buffers, NONE);
     end(&rig, 0, KIND_ddp_sync_buffers, NONE);
     size_t done = end(&rig, 1, KIND_ddp_sync_buffers, NONE);
-    look(&rig);
-    struct story *story = story_new(rig.trace);
-    assert_true(story_read(story, rig.count));
-    assert_int_equal(story_settled(story), rig.count); /* also of what began once it had ended */
-    story_free(story);
+    assert_settled(&rig, rig.count); /* also of what began once it had ended */
     STOPS(&rig, met, act, done);
     rig_free(&rig);
 }
@@ -94,24 +90,16 @@ who_begins_a_later_act_or_leaves_the_one_around_counts_as_come(void **state)
     for (int rank = 0; rank < 2; rank++)
         act = begin(&rig, rank, KIND_ddp_forward, NONE);
     size_t alone = scene(&rig, 0, KIND_ddp_sync_buffers, NONE);
-    look(&rig);
-    struct story *story = story_new(rig.trace);
-    assert_true(story_read(story, rig.count));
-    assert_int_equal(story_settled(story), alone);
+    assert_settled(&rig, alone);
     end(&rig, 1, KIND_ddp_forward, NONE);
-    trace_refresh(rig.trace);
-    assert_true(story_read(story, rig.count));
-    assert_int_equal(story_settled(story), rig.count);
+    assert_settled(&rig, rig.count);
     size_t own = begin(&rig, 0, KIND_ddp_init, NONE);
     end(&rig, 0, KIND_ddp_init, NONE);
     end(&rig, 0, KIND_ddp_forward, NONE);
     for (int rank = 1; rank >= 0; rank--) {
         step = begin(&rig, rank, KIND_optim_step, NONE);
-        trace_refresh(rig.trace);
-        assert_true(story_read(story, rig.count));
-        assert_int_equal(story_settled(story), rank == 1 ? step : rig.count);
+        assert_settled(&rig, rank == 1 ? step : rig.count);
     }
-    story_free(story);
     STOPS(&rig, met, act, alone, own, step);
     rig_free(&rig);
 }
@@ -128,6 +116,7 @@ who_comes_late_is_told_in_a_round_of_its_own(void **state)
     begin(&rig, 0, KIND_ddp_forward, NONE);
     size_t act = begin(&rig, 1, KIND_ddp_forward, NONE);
     size_t late = begin(&rig, 2, KIND_ddp_init, NONE);
+    assert_settled(&rig, rig.count); /* the others have been there */
     STOPS(&rig, met, init, act, late);
     assert_sentence(&rig, late, "DDP's constructor begins on r2: 0 ranks, buckets up to 0 B.");
     rig_free(&rig);
@@ -155,6 +144,46 @@ what_a_rank_does_on_one_lane_does_not_hurry_another(void **state)
     full[1] = begin(&rig, 1, KIND_ddp_mark_bucket_ready, ARGS(1, 1));
     STOPS(&rig, met, act, full[0], over, full[1]);
     assert_sentence(&rig, full[1], "Bucket 1 is full on r0, r1: its all-reduce starts.");
+    rig_free(&rig);
+}
+
+/* r1 has done one more before it comes to what r0 does first; then r1 passes by what r0 has done before. */
+static void
+which_of_two_scenes_is_the_later_one_another_rank_knows(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new(2);
+    size_t     met = spawn(&rig), act = 0;
+    for (int rank = 0; rank < 2; rank++)
+        act = begin(&rig, rank, KIND_ddp_forward, NONE);
+    size_t first = scene(&rig, 0, KIND_ddp_sync_buffers, NONE);
+    size_t own   = scene(&rig, 1, KIND_ddp_buffer_hook, NONE);
+    assert_settled(&rig, first);
+    size_t both = scene(&rig, 1, KIND_ddp_sync_buffers, NONE);
+    size_t left_out = scene(&rig, 0, KIND_ddp_rebuild_buckets, NONE);
+    assert_settled(&rig, own);
+    scene(&rig, 0, KIND_ddp_mark_unused, NONE);
+    size_t last = scene(&rig, 1, KIND_ddp_mark_unused, NONE);
+    STOPS(&rig, met, act, own, both, left_out, last);
+    rig_free(&rig);
+}
+
+static void
+what_lies_in_an_act_that_a_rank_has_passed_does_not_wait_for_it(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new(2);
+    size_t     met = spawn(&rig), act = begin(&rig, 0, KIND_ddp_forward, NONE);
+    size_t     step = begin(&rig, 1, KIND_optim_step, NONE);
+    on_comm(&rig, 0, PHASE_BEGIN, KIND_ddp_sync_buffers, NONE);
+    size_t done = on_comm(&rig, 0, PHASE_END, KIND_ddp_sync_buffers, NONE);
+    end(&rig, 1, KIND_optim_step, NONE);
+    begin(&rig, 0, KIND_optim_step, NONE);
+    step = rig.count - 1;
+    assert_settled(&rig, done);
+    size_t backward = begin(&rig, 1, KIND_autograd_backward, NONE);
+    assert_settled(&rig, backward);
+    STOPS(&rig, met, act, done, step, backward);
     rig_free(&rig);
 }
 
@@ -232,6 +261,23 @@ an_end_without_its_begin_and_a_begin_without_its_end_do_no_harm(void **state)
     end(&rig, 0, KIND_module_forward, NONE);
     size_t step = begin(&rig, 0, KIND_optim_step, NONE);
     STOPS(&rig, met, act, done, step);
+    rig_free(&rig);
+}
+
+static void
+who_lost_the_end_of_a_scene_does_not_hold_back_the_others(void **state)
+{
+    (void)state;
+    struct rig rig = rig_new(2);
+    size_t     met = spawn(&rig), act = 0, done = 0;
+    for (int rank = 0; rank < 2; rank++)
+        act = begin(&rig, rank, KIND_ddp_forward, NONE);
+    begin(&rig, 0, KIND_ddp_sync_buffers, NONE);
+    end(&rig, 0, KIND_ddp_forward, NONE);
+    done = scene(&rig, 1, KIND_ddp_sync_buffers, NONE);
+    end(&rig, 1, KIND_ddp_forward, NONE);
+    assert_settled(&rig, rig.count);
+    STOPS(&rig, met, act, done);
     rig_free(&rig);
 }
 
@@ -487,10 +533,13 @@ main(void)
         cmocka_unit_test(who_begins_a_later_act_or_leaves_the_one_around_counts_as_come),
         cmocka_unit_test(who_comes_late_is_told_in_a_round_of_its_own),
         cmocka_unit_test(what_a_rank_does_on_one_lane_does_not_hurry_another),
+        cmocka_unit_test(which_of_two_scenes_is_the_later_one_another_rank_knows),
+        cmocka_unit_test(what_lies_in_an_act_that_a_rank_has_passed_does_not_wait_for_it),
         cmocka_unit_test(a_fault_closes_all_rounds_and_is_one_stop_with_its_errors),
         cmocka_unit_test(before_a_rank_that_never_comes_nothing_is_lost),
         cmocka_unit_test(a_trace_that_was_cut_tells_what_has_happened),
         cmocka_unit_test(an_end_without_its_begin_and_a_begin_without_its_end_do_no_harm),
+        cmocka_unit_test(who_lost_the_end_of_a_scene_does_not_hold_back_the_others),
         cmocka_unit_test(what_repeats_is_told_once),
         cmocka_unit_test(from_the_first_other_scene_on_all_are_told),
         cmocka_unit_test(an_act_that_lacks_a_scene_is_told_the_first_time),
