@@ -2,13 +2,12 @@
  * answer of the question one stands at is masked until it was asked for. For other panes: lesson_line. */
 #include "panes.h"
 
-#include "analysis/story.h"
-#include "analysis/story_words.h"
 #include "answering.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "base/visible.h"
 #include "glyph.h"
+#include "heading.h"
 #include "question.h"
 #include "raised.h"
 #include "trace/reader.h"
@@ -331,38 +330,13 @@ lesson_new_rows(const struct scene *scene, int width)
     return first < end ? rows_of_items(&(struct telling){ scene->model, view, false, false }, first, end, width) : 0;
 }
 
-/* What the story says of the event, above the lesson's words; words speak for themselves. Nothing as long as the
- * story has not been read so far, or a question hides it. */
-static void
-print_heading(const struct scene *scene, struct str *out)
-{
-    const struct view *view = scene->view;
-    struct story      *story = scene->model->story;
-    if (story == NULL || view->cursor == NO_EVENT)
-        return;
-    if (veil_question(scene->model, &view->asking, view->cursor) != NO_EVENT)
-        return;
-    const struct story_stop *stop = story_at(story, story_index(story, view->cursor));
-    bool                     here = stop != NULL && stop->at == view->cursor;
-    enum story_part          part = story_part_of(model_kind(scene->model, view->cursor));
-    if (here)
-        story_again(story, stop, out);
-    if (part == PART_WORD || part == PART_QUIET)
-        return;
-    str_add(out, out->len > 0 ? "\n" : "");
-    if (here)
-        story_tell(story, stop, out);
-    else
-        story_tell_event(story, view->cursor, out);
-}
-
 /* Answers the rows that it takes. */
 static int
 draw_heading(const struct scene *scene, struct canvas *pane)
 {
     struct str   text = { 0 };
     struct lines lines = { .hang = HANG };
-    print_heading(scene, &text);
+    heading_print_beside_words(scene->model, scene->view, &text);
     if (text.len > 0)
         canvas_wrap(pane, &lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, canvas_words(pane, &text));
     str_free(&text);

@@ -50,7 +50,8 @@ size_t        story_index(const struct story *story, size_t seq);  /* of the fir
 void          story_again(const struct story *story, const struct story_stop *stop, struct str *out);
 /* The stop's sentence; no newline. */
 void          story_tell(struct story *story, const struct story_stop *stop, struct str *out);
-/* The same of one event, whether one stops there or not. */
+/* The same of one event, whether one stops there or not; below what ran as before, where one stops. Nothing of what is
+ * quiet. */
 void          story_tell_event(struct story *story, size_t seq, struct str *out);
 void          story_figures(struct story *story, struct story_figures *out);
 #endif

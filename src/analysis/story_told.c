@@ -89,9 +89,18 @@ story_tell(struct story *story, const struct story_stop *stop, struct str *out)
 void
 story_tell_event(struct story *story, size_t seq, struct str *out)
 {
-    const char *kind = trace_kind(story->trace, trace_event(story->trace, seq)->kind)->name;
+    const struct story_stop *stop = story_at(story, story_index(story, seq));
+    const char              *kind = trace_kind(story->trace, trace_event(story->trace, seq)->kind)->name;
     struct told told = { .at = seq, .first = seq, .last = seq, .bucket = -1, .own = own_sentence(story, kind) };
-    story_sentence(story->trace, &told, out);
+    if (stop == NULL || stop->at != seq) {
+        if (story_part_of(kind) != PART_QUIET)
+            story_sentence(story->trace, &told, out);
+        return;
+    }
+    size_t before = out->len;
+    story_again(story, stop, out);
+    str_add(out, out->len > before ? "\n" : "");
+    story_tell(story, stop, out);
 }
 
 /* Sentences that differ by numbers alone are alike. */

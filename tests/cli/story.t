@@ -164,6 +164,15 @@ for my $part (100, 97, 94, 91, 88) {
 }
 cmp_ok($some, '>', 0, 'some of them break off in the middle');
 
+# ---- the sentence comes first ----
+
+my $where = ringside('step', '--batch', "goto $fifteen[20][1]; where; goto $fifteen[19][1]; where", '15');
+is_deeply([ grep { !/^\d+ / } split /\n/, $where->{out} ], [ $fifteen[20][2], 'Iteration 1 runs as iteration 0 up to here.', $fifteen[19][2] ],
+    'where says first what the story says of the event, below what ran as before')
+    or diag $where->{out};
+spill(folder() . '/lines', "reveal all\ngoto $fifteen[20][1]\nquit\n");
+like(`'$viewer' '$trace' --plain < '${\folder()}/lines'`, qr/^\Q$fifteen[20][2]\E\nstep: $fifteen[20][1] of/m, 'and so does --plain');
+
 # ---- what cannot be told ----
 
 my ($made_of) = lesson('nonsense', "local x =\n");
