@@ -10,14 +10,14 @@
 
 /* ---- what ran as before ---- */
 
-/* The place behind the last stop that was none of the lesson's words, which come up to an act early. */
-static size_t
-told_up_to(const struct story *story, const struct story_stop *stop)
+/* The stop before that was none of the lesson's words, which come up to an act early; NULL: there is none. */
+static const struct story_stop *
+told_before(const struct story *story, const struct story_stop *stop)
 {
     for (; stop > story->stops; stop--)
         if (!story->rounds[stop[-1].round].is_word)
-            return stop[-1].at + 1;
-    return 0;
+            return &stop[-1];
+    return NULL;
 }
 
 static size_t
@@ -37,8 +37,9 @@ first_passed(const struct story *story, size_t seq)
 void
 story_again(const struct story *story, const struct story_stop *stop, struct str *out)
 {
-    const struct round *round = &story->rounds[stop->round];
-    size_t              from = first_passed(story, told_up_to(story, stop)), behind = first_passed(story, stop->at);
+    const struct round      *round = &story->rounds[stop->round];
+    const struct story_stop *before = told_before(story, stop);
+    size_t from = first_passed(story, before != NULL ? before->at + 1 : 0), behind = first_passed(story, stop->at);
     if (round->is_word || from == behind)
         return;
     uint32_t first = UINT32_MAX, last = 0, as = story->passed[behind - 1].as;
@@ -47,7 +48,9 @@ story_again(const struct story *story, const struct story_stop *stop, struct str
         last  = story->passed[i].iteration > last ? story->passed[i].iteration : last;
     }
     bool within = round->iteration == last; /* it is not over */
-    if (within && first == last)
+    if (within && first == last && before != NULL && story->rounds[before->round].iteration == last)
+        str_addf(out, "In between iteration %" PRIu32 " runs as iteration %" PRIu32 ".", last, as);
+    else if (within && first == last)
         str_addf(out, "Iteration %" PRIu32 " runs as iteration %" PRIu32 " up to here.", last, as);
     else if (first == last - within)
         str_addf(out, "Iteration %" PRIu32 " ran as iteration %" PRIu32 ".", first, as);

@@ -50,10 +50,11 @@ is($fifteen[0][2], 'Hooks and order', 'with the title');
 is(scalar(grep { $fifteen[$_][1] <= $fifteen[ $_ - 1 ][1] } 1 .. $#fifteen), 0, 'each lies behind the one before');
 is(ringside('run', '--quiet', '--trace', $trace, '15')->{status}, 0, 'lesson 15 makes a trace');
 my @events = map { decode_json($_) } split /\n/, ringside('events', $trace, '--json')->{out};
-my ($full, $over) = @fifteen[ 21, 22 ];
-like($$full[2], qr/^Bucket 0 is full on r0, r1 \(a\.bias, a\.weight, 1 MiB\): its all-reduce starts\.$/, 'stop 21: the bucket is full');
+my ($over) = grep { $fifteen[$_][2] =~ /^Bucket 0's all-reduce is over: 1 MiB/ } 0 .. $#fifteen;
+(my $full, $over) = @fifteen[ $over - 1, $over ];
+like($$full[2], qr/^Bucket 0 is full on r0, r1 \(a\.bias, a\.weight, 1 MiB\): its all-reduce starts\.$/, 'the bucket is full');
 is("$events[ $$full[1] ]{kind} $events[ $$full[1] ]{phase}", 'ddp.mark_bucket_ready begin', 'at the begin of what it starts');
-is($$over[2], "Bucket 0's all-reduce is over: 1 MiB, summed over 2 ranks.", 'stop 22: its all-reduce is over');
+is($$over[2], "Bucket 0's all-reduce is over: 1 MiB, summed over 2 ranks.", 'at the next stop its all-reduce is over');
 is("$events[ $$over[1] ]{kind} $events[ $$over[1] ]{phase}", 'c10d.allreduce end', 'where it ends');
 my %open;
 for my $event (@events[ 0 .. $$over[1] ]) {
@@ -61,10 +62,10 @@ for my $event (@events[ 0 .. $$over[1] ]) {
     $open{ $$event{lane} } += $$event{phase} eq 'begin' ? 1 : -1;
 }
 is_deeply([ sort values %open ], [ 1, 1 ], 'and the backward still runs on both ranks: they overlap');
-like($fifteen, qr/^Iteration 1 runs as iteration 0 up to here\.\n20  \d+  Buckets were cut again/m, 'what ran as before is one sentence above the next stop');
+like($fifteen, qr/^Iteration 1 runs as iteration 0 up to here\.\n\d+  \d+  Buckets were cut again/m, 'what ran as before is one sentence above the next stop');
 my %kinds;
 $kinds{ $events[ $$_[1] ]{kind} }++ for @fifteen;
-is($kinds{$_}, 1, "$_ is told once, for both ranks and both iterations") for qw(c10d.rendezvous ddp.init ddp.forward autograd.backward optim.step);
+is($kinds{$_}, 1, "$_ is told once, for both ranks and both iterations") for qw(ddp.init ddp.forward autograd.backward optim.step);
 is($kinds{'ddp.mark_bucket_ready'}, 3, 'each bucket of both cuts is told');
 is($kinds{'lesson.ask'}, scalar(grep { $$_{kind} eq 'lesson.ask' } @events), 'and every question of the lesson');
 
@@ -91,7 +92,7 @@ end
 rs.check("it holds", true)
 END_LESSON
 my @one = stops(told($one));
-is(join('|', map { $$_[2] } @one[ 0 .. 2 ]), 'One layer|It is small.|How many gradients?  a) one   b) two',
+is(join('|', map { $$_[2] } @one[ 0 .. 2 ]), 'One layer|It is small.|How many gradients?  a) two   b) one',
     'neighbouring words are one stop, at the last; a question is one');
 is($one[-1][2], 'The lesson ends: 1 check holds.', 'and so is the end; a check that holds is none');
 for my $lesson ($one, '01', '11', '15') {
@@ -166,12 +167,12 @@ cmp_ok($some, '>', 0, 'some of them break off in the middle');
 
 # ---- the sentence comes first ----
 
-my $where = ringside('step', '--batch', "goto $fifteen[20][1]; where; goto $fifteen[19][1]; where", '15');
-is_deeply([ grep { !/^\d+ / } split /\n/, $where->{out} ], [ $fifteen[20][2], 'Iteration 1 runs as iteration 0 up to here.', $fifteen[19][2] ],
+my $where = ringside('step', '--batch', "goto $$over[1]; where; goto $$full[1]; where", '15');
+is_deeply([ grep { !/^\d+ / } split /\n/, $where->{out} ], [ $$over[2], 'In between iteration 1 runs as iteration 0.', $$full[2] ],
     'where says first what the story says of the event, below what ran as before')
     or diag $where->{out};
-spill(folder() . '/lines', "reveal all\ngoto $fifteen[20][1]\nquit\n");
-like(`'$viewer' '$trace' --plain < '${\folder()}/lines'`, qr/^\Q$fifteen[20][2]\E\nstep: $fifteen[20][1] of/m, 'and so does --plain');
+spill(folder() . '/lines', "reveal all\ngoto $$over[1]\nquit\n");
+like(`'$viewer' '$trace' --plain < '${\folder()}/lines'`, qr/^\Q$$over[2]\E\nstep: $$over[1] of/m, 'and so does --plain');
 
 # ---- what cannot be told ----
 
