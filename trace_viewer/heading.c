@@ -1,4 +1,4 @@
-/* Interface: heading_print, heading_print_beside_words. */
+/* Interface: heading_print, heading_print_line, heading_print_beside_words. */
 #include "heading.h"
 
 #include "analysis/story.h"
@@ -19,6 +19,13 @@ heading_print(const struct model *model, const struct view *view, struct str *ou
 {
     if (is_told(model, view))
         story_tell_event(model->story, view->cursor, out);
+}
+
+void
+heading_print_line(const struct model *model, const struct view *view, struct str *out)
+{
+    if (is_told(model, view))
+        story_tell_line(model->story, view->cursor, out);
 }
 
 void

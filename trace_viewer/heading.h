@@ -8,6 +8,7 @@ struct view;
 
 /* What ran as before, in a line of its own, and the sentence; no newline at the end. */
 void heading_print(const struct model *model, const struct view *view, struct str *out);
+void heading_print_line(const struct model *model, const struct view *view, struct str *out);   /* "story: ...", a line */
 /* The same without the sentence where it is the lesson's own words. */
 void heading_print_beside_words(const struct model *model, const struct view *view, struct str *out);
 #endif

@@ -156,8 +156,8 @@ words_of_step(const struct scene *scene, struct str *out)
         return;
     }
     const struct trace_event *event = trace_event(model->trace, view->cursor);
-    heading_print(model, view, out);
-    str_addf(out, "%sstep: %zu of ", out->len > 0 ? "\n" : "", view->cursor);
+    heading_print_line(model, view, out);
+    str_addf(out, "step: %zu of ", view->cursor);
     if (view->veil.horizon != NO_EVENT)
         str_add(out, "?"); /* how long it will be waits for an answer, too */
     else

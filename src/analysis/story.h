@@ -53,5 +53,6 @@ void          story_tell(struct story *story, const struct story_stop *stop, str
 /* The same of one event, whether one stops there or not; below what ran as before, where one stops. Nothing of what is
  * quiet. */
 void          story_tell_event(struct story *story, size_t seq, struct str *out);
+void          story_tell_line(struct story *story, size_t seq, struct str *out);  /* the same as a line, "story: ..." */
 void          story_figures(struct story *story, struct story_figures *out);
 #endif

@@ -1,4 +1,5 @@
-/* What the fold has made, told. Interface: story_again, story_tell, story_tell_event, story_figures. */
+/* What the fold has made, told. Interface: story_again, story_tell, story_tell_event, story_tell_line,
+ * story_figures. */
 #include "analysis/story_internal.h"
 
 #include <ctype.h>
@@ -104,6 +105,19 @@ story_tell_event(struct story *story, size_t seq, struct str *out)
     story_again(story, stop, out);
     str_add(out, out->len > before ? "\n" : "");
     story_tell(story, stop, out);
+}
+
+void
+story_tell_line(struct story *story, size_t seq, struct str *out)
+{
+    struct str told = { 0 };
+    story_tell_event(story, seq, &told);
+    for (size_t i = 0; i < told.len; i++)
+        told.text[i] = told.text[i] == '\n' ? ' ' : told.text[i];
+    if (told.len > 0)
+        str_enclose(out, "story: ", &told, "\n");
+    out->broken |= !str_ok(&told);
+    str_free(&told);
 }
 
 /* Sentences that differ by numbers alone are alike. */

@@ -134,13 +134,11 @@ print_name(struct session *session, const char *name, struct str *out)
 static bool
 tell_where(struct session *session, struct str *out)
 {
-    size_t before = out->len;
     if (!story_read(session->story, session->head + 1)) {
         str_add(out, "no memory for the story\n");
         return false;
     }
-    story_tell_event(session->story, session->cursor, out);
-    str_add(out, out->len > before ? "\n" : "");
+    story_tell_line(session->story, session->cursor, out);
     trace_print_event(session->trace, session->cursor, out);
     str_add(out, "\n");
     return true;

@@ -15,11 +15,11 @@ sub batch {
     my ($commands, $lesson) = @_;
     my $run = ringside('step', '--batch', $commands, $lesson);
     is("$run->{status} $run->{signal} $run->{err}", '0 0 ', "$lesson is stepped");
-    return split /\n/, $run->{out};
+    return grep { !/^story: / } split /\n/, $run->{out};
 }
 
-# The numbers in what `where` printed.
-sub numbers { return map { /^(\d+) / ? $1 : () } @_ }
+# The numbers in what `where` printed, below the sentences.
+sub numbers { return map { /^(\d+) \S+ (?:begin|end|instant) / ? $1 : () } @_ }
 
 # The events that so many presses of `command` stop at; the edge, where it says so, is the last.
 sub stops {
@@ -103,7 +103,7 @@ local rs = require "ringside"
 rs.distributed.spawn(function(rank) rs.distributed.recv(rs.ones(1), 1 - rank) end, { world = 2 })
 END_LESSON
 my $run  = ringside('step', '--batch', 'until fault; where; stage 99; where; until fault.race; where; rnext; next 99; where', $hangs);
-my @told = split /\n/, $run->{out};
+my @told = grep { !/^story: / } split /\n/, $run->{out};
 is($run->{status}, 3, 'a run that hangs fails when a move comes to its end');
 like($told[0], qr/ fault\.deadlock /, 'a move meets the deadlock');
 like($told[1], qr/^the run has failed \(exit status 3\) at event \d+$/, 'stage says that the run has failed');
@@ -136,5 +136,5 @@ rs.say "over"
 END_LESSON
 $run = ringside('step', '--batch', 'until lesson.say; break lesson.say if text ~ over; set net.bias[0] 1; goto 0; '
     . 'continue; where', $edits);
-like($run->{out}, qr/1 edit undone: this is run 2\nstopped by 1: .*\n\d+ lesson\.say .*text=over/, 'a breakpoint holds in a run made anew');
+like($run->{out}, qr/1 edit undone: this is run 2\nstopped by 1: .*\nstory: over\n\d+ lesson\.say .*text=over/, 'a breakpoint holds in a run made anew');
 done_testing();

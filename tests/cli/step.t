@@ -19,7 +19,7 @@ sub batch {
     my $run = ringside('step', @options, '--batch', $commands, $lesson);
     diag("$commands: status $run->{status}, signal $run->{signal}, $run->{err}")
         if $run->{status} != 0 || $run->{signal} != 0 || $run->{err} ne '';
-    return split /\n/, $run->{out};
+    return grep { !/^story: / } split /\n/, $run->{out};
 }
 
 # Every event of a lesson's run, as `events --json` tells it.
