@@ -124,7 +124,7 @@ sub fails {
     unlike($e, qr/\.c:\d|0x[0-9a-f]{6}/, "$name: no C place, no address");
 }
 fails('syntax', 2, qr/syntax\.lua:1: unexpected symbol/, 'local x = = 1');
-fails('index', 2, qr/index\.lua:2: IndexError: index 7 is out of range/, qq{local rs = require "ringside"\nlocal x = rs.ones { 3 }[7]\n});
+fails('index', 2, qr/index\.lua:2: IndexError: index 7 is out of bounds/, qq{local rs = require "ringside"\nlocal x = rs.ones { 3 }[7]\n});
 fails('raise', 2, qr/raise\.lua:1: boom$/m, 'error "boom"');
 fails('loop', 2, qr/BudgetError.*--trust lifts/, 'while true do end');
 fails('a loop that nobody waits for yet', 3, qr/cause: stuck outside: rank 1 is busy at line \d+\n/,

@@ -123,7 +123,7 @@ indices_count_from_zero_and_from_the_end(void **state)
           "assert(rs.equal(m, rs.tensor{{7, 8, 9}, {3, 4, -1}}) and rs.equal(m[m:lt(0)], rs.tensor{-1})) "
           "assert(rs.equal(m[rs.tensor{1, 0, 1}][2], m[1])) "
           "local ok, e = pcall(function() return t[{0, 7}] end) "
-          "assert(not ok and e.kind == 'IndexError' and e.message:find('index 7 .* dimension 1 of size 3'))");
+          "assert(not ok and e.kind == 'IndexError' and e.message:find('index 7 .* dimension 1 with size 3'))");
 }
 
 static void
