@@ -46,7 +46,8 @@ size_t        story_count(const struct story *story);          /* of stops, in t
 size_t        story_settled(const struct story *story);        /* stops before that event do not change any more */
 const struct story_stop *story_at(const struct story *story, size_t index);
 size_t        story_index(const struct story *story, size_t seq);  /* of the first stop at `seq` or behind it */
-/* What ran as before, above a stop: "Iterations 2 to 13 ran as iteration 1."; nothing where nothing did. */
+/* What ran as before, above a stop: "Iterations 2 to 13 ran as iteration 1."; of iterations that were told in part, that
+ * what lies between did. Nothing where nothing did. */
 void          story_again(const struct story *story, const struct story_stop *stop, struct str *out);
 /* The stop's sentence; no newline. */
 void          story_tell(struct story *story, const struct story_stop *stop, struct str *out);

@@ -49,8 +49,8 @@ story_again(const struct story *story, const struct story_stop *stop, struct str
         last  = story->passed[i].iteration > last ? story->passed[i].iteration : last;
     }
     bool within = round->iteration == last; /* it is not over */
-    if (within && first == last && before != NULL && story->rounds[before->round].iteration == last)
-        str_addf(out, "In between iteration %" PRIu32 " runs as iteration %" PRIu32 ".", last, as);
+    if (before != NULL && story->rounds[before->round].iteration >= first) /* not the whole of them */
+        str_add(out, "What lies between ran as before.");
     else if (within && first == last)
         str_addf(out, "Iteration %" PRIu32 " runs as iteration %" PRIu32 " up to here.", last, as);
     else if (first == last - within)

@@ -168,7 +168,7 @@ cmp_ok($some, '>', 0, 'some of them break off in the middle');
 # ---- the sentence comes first ----
 
 my $where = ringside('step', '--batch', "goto $$over[1]; where; goto $$full[1]; where", '15');
-is_deeply([ $where->{out} =~ /^story: (.*)/mg ], [ $$over[2], "In between iteration 1 runs as iteration 0. $$full[2]" ],
+is_deeply([ $where->{out} =~ /^story: (.*)/mg ], [ $$over[2], "What lies between ran as before. $$full[2]" ],
     'where says first what the story says of the event, below what ran as before')
     or diag $where->{out};
 spill(folder() . '/lines', "reveal all\ngoto $$over[1]\nquit\n");
