@@ -320,16 +320,6 @@ first_new(const struct model *model, const struct view *view)
     return said_until(model, stepped ? view->before : view->cursor);
 }
 
-int
-lesson_new_rows(const struct scene *scene, int width)
-{
-    const struct view *view = scene->view;
-    if (view->cursor == NO_EVENT)
-        return 0;
-    size_t first = first_new(scene->model, view), end = said_until(scene->model, view->cursor);
-    return first < end ? rows_of_items(&(struct telling){ scene->model, view, false, false }, first, end, width) : 0;
-}
-
 /* Answers the rows that it takes. */
 static int
 draw_heading(const struct scene *scene, struct canvas *pane)
@@ -341,6 +331,29 @@ draw_heading(const struct scene *scene, struct canvas *pane)
         canvas_wrap(pane, &lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, canvas_words(pane, &text));
     str_free(&text);
     return lines.row;
+}
+
+static int
+rows_of_heading(const struct scene *scene, int width)
+{
+    struct canvas probe;
+    if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+        return 0;
+    int rows = draw_heading(scene, &probe);
+    canvas_free(&probe);
+    return rows;
+}
+
+int
+lesson_new_rows(const struct scene *scene, int width)
+{
+    const struct view *view = scene->view;
+    if (view->cursor == NO_EVENT)
+        return 0;
+    size_t first = first_new(scene->model, view), end = said_until(scene->model, view->cursor);
+    return first == end ? 0
+         : rows_of_heading(scene, width) +
+           rows_of_items(&(struct telling){ scene->model, view, false, false }, first, end, width);
 }
 
 /* From the newest item backwards, as many as `rows` rows show. Answers the first, and in `rows` how many they take. */

@@ -326,11 +326,33 @@ take_word(struct story *story, const struct trace_event *event, size_t seq)
     story->questions += kind->role == ROLE_ASK;
 }
 
+/* Its message or its report. */
+static const char *
+words_of_fault(const struct story *story, const struct trace_event *event)
+{
+    const struct trace_kind *kind = trace_kind(story->trace, event->kind);
+    for (int i = 0; i < kind->arg_count; i++)
+        if (strcmp(kind->arg_name[i], "message") == 0 || strcmp(kind->arg_name[i], "report") == 0)
+            return trace_text_at(story->trace, event->args[i]);
+    return "";
+}
+
+/* An error that hands on what the fault before has said. */
+static bool
+is_of_the_fault_before(const struct story *story, const struct trace_event *event)
+{
+    const struct trace_event *before = trace_event(story->trace, story->rounds[story->fault].last);
+    const char               *first = words_of_fault(story, before), *now = words_of_fault(story, event);
+    size_t                    length = strcspn(first, "\n");
+    return strcmp(trace_kind(story->trace, event->kind)->name, "fault.error") == 0 &&
+           memmem(now, strlen(now), first, length) != NULL;
+}
+
 /* The first of a fault's errors is its stop: it closes what is open. */
 static void
 take_fault(struct story *story, const struct trace_event *event, size_t seq)
 {
-    if (story->fault != NO_ROUND)
+    if (story->fault != NO_ROUND && is_of_the_fault_before(story, event))
         return;
     rounds_close(story, true);
     struct round sketch = sketch_of(story, event, seq);
@@ -453,7 +475,7 @@ take_instant(struct story *story, const struct trace_event *event, size_t seq)
         take_fault(story, event, seq);
     else if (kind->part == PART_WORD && !holds(kind, event))
         take_word(story, event, seq);
-    else if (kind->part == PART_SCENE) {
+    if (kind->part == PART_SCENE && kind->role != ROLE_FAULT) {
         struct round sketch = sketch_of(story, event, seq);
         end_scene(story, event, seq, begin_scene(story, event, seq, 0, &sketch));
     }

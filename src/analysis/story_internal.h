@@ -32,7 +32,7 @@ struct scene { uint64_t mark; uint32_t track, nth; };
 
 struct round {
     uint16_t       kind;
-    bool           is_act, is_word, is_wide, closed, cut, as_before;   /* cut: by a fault */
+    bool           is_act, is_word, is_wide, closed, cut, as_before, has_told;   /* cut: by a fault */
     bool           undecided;                       /* an act that may be as the one before: its scenes will tell */
     uint32_t       act, spawn, iteration;           /* act: around it; NO_ROUND */
     uint32_t       track;                           /* of the lanes that it is on: main, comm */
@@ -61,7 +61,7 @@ struct story_rank { uint32_t spawn, act; size_t loose; bool ended, is_told; };
 /* A call that was issued and has not begun. */
 struct issue { int16_t rank; uint16_t kind; int64_t sequence, group, bucket; bool own; };
 /* What ran as before, and where. */
-struct passed { size_t at; uint32_t iteration, as; };
+struct passed { size_t at; uint32_t spawn, iteration, as; bool is_act; };
 
 struct story {
     struct trace      *trace;

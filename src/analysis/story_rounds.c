@@ -108,7 +108,7 @@ static uint32_t
 told_iteration(const struct story *story, const struct round *act)
 {
     const struct round *before = &story->rounds[act->like];
-    return before->as_before ? before->as : before->iteration;
+    return before->as_before && !before->has_told ? before->as : before->iteration;
 }
 
 /* It ran as in iteration `as`. As in the spawn before: there is no number to tell. */
@@ -124,7 +124,8 @@ add_passed(struct story *story, const struct round *round, uint32_t as)
     size_t at = story->passed_count++;
     for (; at > 0 && story->passed[at - 1].at > round->last; at--)
         story->passed[at] = story->passed[at - 1];
-    story->passed[at] = (struct passed){ .at = round->last, .iteration = round->iteration, .as = as };
+    story->passed[at] = (struct passed){ .at = round->last, .spawn = round->spawn, .iteration = round->iteration,
+                                         .as = as, .is_act = round->is_act };
 }
 
 static void
@@ -281,6 +282,8 @@ close_scene(struct story *story, uint32_t number)
             add_passed(story, round, told_iteration(story, &story->rounds[act]));
         else
             add_stop(story, number);
+        if (act != NO_ROUND && !round->is_word && !round->as_before)
+            story->rounds[act].has_told = true;
     }
     end_act_if_over(story, act);
 }

@@ -35,28 +35,46 @@ first_passed(const struct story *story, size_t seq)
     return low;
 }
 
+/* What passed between two places, but for the iteration that was told last: of it only the rest ran as before. */
+struct span { uint32_t first, last, as; };
+
+static struct span
+span_of(const struct story *story, size_t from, size_t behind, const struct round *told)
+{
+    struct span span = { .first = UINT32_MAX };
+    for (size_t i = from; i < behind; i++) {
+        const struct passed *passed = &story->passed[i];
+        if (passed->spawn != story->passed[behind - 1].spawn ||
+            (told != NULL && passed->spawn == told->spawn && passed->iteration == told->iteration))
+            continue;
+        span.first = passed->iteration < span.first ? passed->iteration : span.first;
+        span.last  = passed->iteration > span.last ? passed->iteration : span.last;
+        span.as    = passed->is_act && passed->as > span.as ? passed->as : span.as;
+    }
+    return span;
+}
+
 void
 story_again(const struct story *story, const struct story_stop *stop, struct str *out)
 {
     const struct round      *round = &story->rounds[stop->round];
     const struct story_stop *before = told_before(story, stop);
+    const struct round      *told = before != NULL ? &story->rounds[before->round] : NULL;
+    bool   at_end = story->over && stop + 1 == story->stops + story->stop_count;
     size_t from = first_passed(story, before != NULL ? before->at + 1 : 0), behind = first_passed(story, stop->at);
-    if (round->is_word || from == behind)
+    if ((round->is_word && !at_end) || from == behind)
         return;
-    uint32_t first = UINT32_MAX, last = 0, as = story->passed[behind - 1].as;
-    for (size_t i = from; i < behind; i++) {
-        first = story->passed[i].iteration < first ? story->passed[i].iteration : first;
-        last  = story->passed[i].iteration > last ? story->passed[i].iteration : last;
-    }
-    bool within = round->iteration == last; /* it is not over */
-    if (before != NULL && story->rounds[before->round].iteration >= first) /* not the whole of them */
+    struct span span = span_of(story, from, behind, told);
+    bool within = !round->is_word && round->spawn == story->passed[behind - 1].spawn && round->iteration == span.last;
+    if (span.first > span.last) /* all of it is of the iteration that was told last */
         str_add(out, "What lies between ran as before.");
-    else if (within && first == last)
-        str_addf(out, "Iteration %" PRIu32 " runs as iteration %" PRIu32 " up to here.", last, as);
-    else if (first == last - within)
-        str_addf(out, "Iteration %" PRIu32 " ran as iteration %" PRIu32 ".", first, as);
+    else if (within && span.first == span.last)
+        str_addf(out, "Iteration %" PRIu32 " runs as iteration %" PRIu32 " up to here.", span.last, span.as);
+    else if (span.first == span.last - within)
+        str_addf(out, "Iteration %" PRIu32 " ran as iteration %" PRIu32 ".", span.first, span.as);
     else
-        str_addf(out, "Iterations %" PRIu32 " to %" PRIu32 " ran as iteration %" PRIu32 ".", first, last - within, as);
+        str_addf(out, "Iterations %" PRIu32 " to %" PRIu32 " ran as iteration %" PRIu32 ".", span.first,
+                 span.last - within, span.as);
 }
 
 /* ---- a stop ---- */

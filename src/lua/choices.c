@@ -37,10 +37,11 @@ skip_number(const char *at)
         end = skip_digits(end + 1);
     if (end == at)
         return NULL;
-    const char *power = end + 1 + (end[1] == '-' || end[1] == '+');
-    if ((*end == 'e' || *end == 'E' || *end == '/') && isdigit((unsigned char)*power))
-        end = skip_digits(power);
-    return end;
+    if (*end != 'e' && *end != 'E' && *end != '/')
+        return end;
+    const char *power = end + 1;
+    power += *power == '-' || *power == '+';
+    return isdigit((unsigned char)*power) ? skip_digits(power) : end;
 }
 
 /* A number, behind it at most one word: 250, 78 %, 2050 us, 4KiB. */

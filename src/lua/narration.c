@@ -56,8 +56,9 @@ lesson_new(const struct lesson_options *options)
     snprintf(lesson->name, sizeof lesson->name, "%s", options->name != NULL ? options->name : "lesson");
     snprintf(lesson->prefix, sizeof lesson->prefix, "%.120s/", lesson->name);
     lesson->options.name = lesson->name;
-    lesson->head = (struct lesson_head){ .title = lesson->title, .prefix = lesson->prefix, .has_seed = options->has_seed,
-                                         .seed = options->seed, .world = options->world, .hops = options->hops,
+    lesson->head = (struct lesson_head){ .title = lesson->title, .prefix = lesson->prefix,
+                                         .has_seed = options->has_seed, .seed = options->seed,
+                                         .world = options->world, .hops = options->hops,
                                          .check_ranks = options->check_ranks };
     if (pthread_mutex_init(&lesson->mutex, NULL) != 0) {
         free(lesson);

@@ -328,7 +328,7 @@ from_the_first_other_scene_on_all_are_told(void **state)
           back.scenes[1], back.scenes[2]);
     assert_again(&rig, other.scenes[1], "Iteration 1 ran as iteration 0.");
     assert_again(&rig, other.scenes[2], "");
-    assert_again(&rig, back.scenes[1], "Iteration 3 runs as iteration 0 up to here.");
+    assert_again(&rig, back.scenes[1], "Iteration 3 runs as iteration 2 up to here.");
     rig_free(&rig);
 }
 
