@@ -285,12 +285,13 @@ holds(const struct story_kind *kind, const struct trace_event *event)
     return kind->role == ROLE_CHECK && event->args[1] != 0;
 }
 
-/* Says with one of these between them are two stops: a stage that begins or ends, what ranks do, another word. */
+/* Says with one of these between them are two stops: a stage that begins or ends, what ranks do, a check, another
+ * word. */
 static bool
 ends_words(const struct story_kind *kind, const struct trace_event *event)
 {
     if (kind->part == PART_WORD)
-        return kind->role != ROLE_SAY && !holds(kind, event);
+        return kind->role != ROLE_SAY;
     return kind->role == ROLE_JOIN ||
            (kind->part != PART_QUIET && (event->phase != PHASE_INSTANT || kind->part == PART_SCENE));
 }

@@ -90,7 +90,7 @@ my ($full) = events($ddp, 'ddp.mark_bucket_ready and rank 0');
 like(buckets($full), qr{■■■■ ready}, 'where a bucket is said to be full all its boxes are');
 
 # ---- the lesson's pane has words ----
-my ($begins) = events($ddp, 'autograd.backward and rank 0');
+my ($begins) = events($ddp, 'autograd.backward and rank 1');
 for my $size ('40x10', '80x24', '120x40', '200x60') {
     my $frame = frame($ddp, $size, $begins, ':reveal all<Enter>:pane lesson<Enter>Z');
     like($frame, qr/Iteration 0, backward/, "$size: the Lesson pane has the lesson's words");

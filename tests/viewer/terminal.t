@@ -115,7 +115,7 @@ shows(qr/step $at[2]\/[\d?]+/, 'and N goes back there');
 my ($socket) = grep { -S } glob "$folder/live/*/*";
 my $second = `echo where | timeout 10 $viewer --attach $socket --plain 2>&1`;
 is($? >> 8, 0, 'a second screen looks at the same session');
-like($second, qr/^step: $at[2] of /, 'and stands where it stands');
+like($second, qr/^step: $at[2] of /m, 'and stands where it stands');
 `printf 's\\ns\\n' | timeout 10 $viewer --attach $socket --plain`;
 my $moved = (`$ringside step --batch '$moves; step; where' $FindBin::Bin/../../lessons/01-six-rows.lua` =~ /^(\d+) /mg)[-1];
 shows(qr/step $moved\/[\d?]+/, 'what the second does the first shows');
