@@ -2,10 +2,11 @@
 #include "heading.h"
 
 #include "analysis/story.h"
-#include "analysis/story_words.h"
 #include "model.h"
 #include "question.h"
 #include "view.h"
+
+#include <string.h>
 
 static bool
 is_told(const struct model *model, const struct view *view)
@@ -28,10 +29,18 @@ heading_print_line(const struct model *model, const struct view *view, struct st
         story_tell_line(model->story, view->cursor, out);
 }
 
+/* The pane shows it among the lesson's words. */
+static bool
+is_item(const struct model *model, size_t seq)
+{
+    const char *kind = model_kind(model, seq);
+    return strcmp(kind, "lesson.say") == 0 || strcmp(kind, "lesson.ask") == 0 || strcmp(kind, "lesson.check") == 0;
+}
+
 void
 heading_print_beside_words(const struct model *model, const struct view *view, struct str *out)
 {
-    if (view->cursor == NO_EVENT || story_part_of(model_kind(model, view->cursor)) != PART_WORD) {
+    if (view->cursor == NO_EVENT || !is_item(model, view->cursor)) {
         heading_print(model, view, out);
         return;
     }
