@@ -96,7 +96,7 @@ local text = {
     hides = { "ddp", "c10d", "comm" },
   },
   reversed = "These were filled from fc1.weight on; then the list was turned round, since the last layer's gradients come first.",
-  finish = "A bucket is a box of parameters' gradients, closed when it reaches the cap, filled in the order of use.",
+  finish = "A bucket is a box of parameters' gradients, closed when it reaches the cap, filled in the order in which they came.",
   names = {
     none = "no cap given",
     cap25 = "a cap of 25 MiB",

@@ -52,7 +52,7 @@ void          story_again(const struct story *story, const struct story_stop *st
 /* The stop's sentence; no newline. */
 void          story_tell(struct story *story, const struct story_stop *stop, struct str *out);
 /* The same of one event, whether one stops there or not; below what ran as before, where one stops. Nothing of what is
- * quiet. */
+ * quiet, or of which the sentence is not true there (story_tells). */
 void          story_tell_event(struct story *story, size_t seq, struct str *out);
 void          story_tell_line(struct story *story, size_t seq, struct str *out);  /* the same as a line, "story: ..." */
 void          story_figures(struct story *story, struct story_figures *out);

@@ -112,10 +112,11 @@ void
 story_tell_event(struct story *story, size_t seq, struct str *out)
 {
     const struct story_stop *stop = story_at(story, story_index(story, seq));
-    const char              *kind = trace_kind(story->trace, trace_event(story->trace, seq)->kind)->name;
+    const struct trace_event *event = trace_event(story->trace, seq);
+    const char               *kind = trace_kind(story->trace, event->kind)->name;
     struct told told = { .at = seq, .first = seq, .last = seq, .bucket = -1, .own = own_sentence(story, kind) };
     if (stop == NULL || stop->at != seq) {
-        if (story_part_of(kind) != PART_QUIET)
+        if (story_tells(kind, event->phase))
             story_sentence(story->trace, &told, out);
         return;
     }

@@ -1,5 +1,5 @@
 /* Sentences from their table: the row for an event, then its words and values one after the other.
- * Interface: story_part_of, story_sentence. */
+ * Interface: story_part_of, story_tells, story_sentence. */
 #include "analysis/story_words_internal.h"
 
 #include <string.h>
@@ -33,6 +33,14 @@ story_part_of(const char *kind)
         if (rows[i].form == FORM_PLAIN && strcmp(rows[i].kind, kind) == 0)
             return rows[i].part;
     return PART_DETAIL;
+}
+
+bool
+story_tells(const char *kind, enum trace_phase phase)
+{
+    enum story_part part = story_part_of(kind);
+    bool announces = part == PART_ACT || part == PART_CALL || part == PART_OPENING;
+    return part != PART_QUIET && (phase == PHASE_INSTANT || announces == (phase == PHASE_BEGIN));
 }
 
 /* ---- which row ---- */

@@ -1,11 +1,14 @@
 /* The story's sentences: what a kind's part in the story is, and an event or a round of it in one sentence. The words are
  * a table of this reader's by the kinds' names (story.def), so that old traces are told, too; a kind that it does not know
  * is told by its name and its arguments.
- * Order of use: story_part_of, then story_sentence as often as one likes. */
+ * Order of use: story_part_of, story_tells, then story_sentence as often as one likes. */
 #ifndef ANALYSIS_STORY_WORDS_H
 #define ANALYSIS_STORY_WORDS_H
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "trace/format.h"
 
 struct trace; struct str;
 
@@ -32,6 +35,8 @@ struct told {
 };
 
 enum story_part story_part_of(const char *kind);          /* PART_DETAIL if the table has it not */
+/* Whether the kind's sentence is true of an event of that phase: an act's at its begin, what has happened at its end. */
+bool            story_tells(const char *kind, enum trace_phase phase);
 /* One line without its newline. Nothing that could steer a terminal is in it. Without memory `out` is broken. */
 void            story_sentence(struct trace *trace, const struct told *told, struct str *out);
 #endif

@@ -90,13 +90,13 @@ read_request(int argc, char **argv, struct events_request *request)
     return -1;
 }
 
-/* Its sentence, and what parts it from the event; nothing of what only `step` sees. */
+/* Its sentence, and what parts it from the event; nothing where none is true. */
 static void
 tell_event(struct trace *trace, size_t seq, struct str *lines)
 {
-    const struct trace_kind *kind = trace_kind(trace, trace_event(trace, seq)->kind);
-    struct told              told = { .at = seq, .first = seq, .last = seq, .bucket = -1 };
-    if (story_part_of(kind->name) == PART_QUIET)
+    const struct trace_event *event = trace_event(trace, seq);
+    struct told               told = { .at = seq, .first = seq, .last = seq, .bucket = -1 };
+    if (!story_tells(trace_kind(trace, event->kind)->name, event->phase))
         return;
     story_sentence(trace, &told, lines);
     str_add(lines, "  ");
