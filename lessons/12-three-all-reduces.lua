@@ -64,7 +64,7 @@ local text = {
     },
     hides = { "comm", "c10d" },
   },
-  watch = "n tells the steps of an algorithm once, its later calls whole. From hop to hop: u comm.hop (until).",
+  watch = "n tells each call as a whole. From hop to hop: u comm.hop (until).",
   took = "%-16s %9d bytes: %3d hops, %11.4f us",
   equal = "Ring and tree take the same time where 14 (10 + n / 80000) = 6 (10 + n / 10000): at n = 188235 bytes.",
   pieces = "NCCL's trees, \"double_tree\": two of them, each for half of the tensor, in pieces. While the first piece comes "

@@ -14,7 +14,7 @@ rs.lesson {
   minutes = 45,
   needs = "11, 12",
   story = { ["c10d.send"] = false, ["c10d.recv"] = false, ["c10d.rendezvous"] = false, ["ddp.verify_params"] = false,
-    ["ddp.ctor.broadcast"] = false, ["ddp.mark_bucket_ready"] = false, ["ddp.finalize_backward"] = false },
+    ["ddp.ctor.broadcast"] = false, ["ddp.forward"] = false, ["ddp.finalize_backward"] = false },
 }
 
 local text = {

@@ -254,6 +254,7 @@ note_algorithm(struct story *story, const struct trace_event *event)
     uint64_t           key = hash_bytes(8, name, strlen(name)), known = NO_ROUND;
     if (round == NO_ROUND || !story->rounds[round].is_act)
         return;
+    act_goes_by(story, round, key);
     bool first = !map_get(&story->algorithms, key, &known) || known == round;
     if (first && !map_set(&story->algorithms, key, round))
         story->starved = true;

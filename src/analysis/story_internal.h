@@ -43,7 +43,7 @@ struct round {
     int            step;                            /* of a collective; 0: none */
     int64_t        bucket;                          /* -1 */
     uint32_t       like, as;                        /* an act: which one it repeats so far, and the iteration that is told */
-    uint64_t       mark;                            /* equal for equal kinds and arguments */
+    uint64_t       mark, algorithm;                 /* equal for equal kinds and arguments; of a call, 0: not known yet */
     struct scene  *scenes;                          /* an act: as they came */
     size_t         scene_count, scene_room;
 };
@@ -117,6 +117,7 @@ void     rank_leaves(struct story *story, int number, uint32_t act);
 void     rank_ends(struct story *story, int number);
 void     round_close(struct story *story, uint32_t round);
 void     rounds_close(struct story *story, bool cut);   /* all */
+void     act_goes_by(struct story *story, uint32_t act, uint64_t algorithm);  /* a call is told if that is another one */
 void     wide_close(struct story *story, uint16_t but);
 
 /* ---- story_calls.c: whose collective is it, and which bucket's ---- */

@@ -1,6 +1,6 @@
 /* Rounds: who has come, when they are over, and which of them are told.
  * Interface: round_of, round_enter, round_come, round_leave; rank_moves_on, rank_leaves, rank_ends; round_close,
- * rounds_close, wide_close; round_free. */
+ * rounds_close, wide_close, act_goes_by; round_free. */
 #include "analysis/story_internal.h"
 
 #include <stdlib.h>
@@ -155,7 +155,7 @@ part_from_before(struct story *story, struct round *act)
 static uint64_t
 whole_mark(const struct round *act)
 {
-    uint64_t words[4] = { 14, act->spawn, act->mark, act->here.low };
+    uint64_t words[5] = { 14, act->spawn, act->mark, act->algorithm, act->here.low };
     uint64_t whole = hash_bytes(0, words, sizeof words);
     for (size_t i = 0; i < act->here.room; i++)
         whole = act->here.more[i] != 0 ? hash_bytes(whole + i, &act->here.more[i], sizeof act->here.more[i]) : whole;
@@ -207,23 +207,46 @@ end_act_if_over(struct story *story, uint32_t number)
         story->starved = true;
 }
 
+static void
+tell_act(struct story *story, uint32_t number)
+{
+    struct round *act = &story->rounds[number];
+    act->undecided = false;
+    if (act->like != NO_ROUND)
+        part_from_before(story, act);
+    drop_from_open(story, number);
+    add_stop(story, number);
+}
+
+/* A call that is known to go by another algorithm than the one before. */
+static bool
+goes_otherwise(const struct round *act, const struct round *before)
+{
+    return act->algorithm != 0 && before->algorithm != 0 && act->algorithm != before->algorithm;
+}
+
 /* Its ranks have come. Is it as that of the iteration before, then its scenes will tell. */
 static void
 close_act(struct story *story, uint32_t number)
 {
-    struct round *act = &story->rounds[number];
-    if (act->like != NO_ROUND) {
-        const struct round *before = &story->rounds[act->like];
+    struct round       *act = &story->rounds[number];
+    const struct round *before = act->like != NO_ROUND ? &story->rounds[act->like] : NULL;
+    if (before != NULL)
         act->as = told_iteration(story, act);
-        act->undecided = before->mark == act->mark && same_members(&before->here, &act->here);
-        if (!act->undecided)
-            part_from_before(story, act);
-    }
-    if (!act->undecided) {
-        drop_from_open(story, number);
-        add_stop(story, number);
-    }
+    act->undecided = before != NULL && before->mark == act->mark && same_members(&before->here, &act->here) &&
+                     !goes_otherwise(act, before);
+    if (!act->undecided)
+        tell_act(story, number);
     end_act_if_over(story, number);
+}
+
+void
+act_goes_by(struct story *story, uint32_t number, uint64_t algorithm)
+{
+    struct round *act = &story->rounds[number];
+    act->algorithm = algorithm;
+    if (act->undecided && goes_otherwise(act, &story->rounds[act->like]))
+        tell_act(story, number);
 }
 
 /* The next scene of that track in the act. */
