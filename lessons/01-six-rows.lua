@@ -25,7 +25,7 @@ local text = {
   repair = "Repair it: model:to('device:0'). The input may stay where it is, scatter takes it along.",
   devices = {
     question = "How many of the four devices will work?",
-    choices = { "4", "3", "2" },
+    choices = { "2", "3", "4" },
     answer = "3",
     why = "chunk takes pieces of ceil(6 / 4) = 2 rows, and after three of them nothing is left.",
     wrong = {

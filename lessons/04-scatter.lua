@@ -11,7 +11,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 4,
   minutes = 15,
-  needs = "02",
+  needs = "02", tell = { ["dp.scatter"] = "scatter cut for {devices} devices: pieces of {list dp.scatter.chunk.rows} rows." },
 }
 
 local text = {
@@ -29,7 +29,7 @@ local text = {
   },
   bytes = {
     question = "How many of the 240 bytes move?",
-    choices = { "240", "168", "0" },
+    choices = { "0", "168", "240" },
     answer = "168",
     why = "Seven rows of 24 bytes. Device 0 reads its three in place.",
     wrong = {
@@ -38,7 +38,7 @@ local text = {
     },
     hides = { "dp", "memory" },
   },
-  watch = "In the viewer: n to dp.scatter, f to its end, then S four times: a chunk each. Event shows its rows and bytes.",
+  watch = "In the viewer: n goes to the end of scatter, then S four times: a chunk each. Event shows its rows and bytes.",
   moved = "Device 0 got a view, the others copies: 72, 72, 24 bytes.",
   nine = {
     question = "Nine rows on four devices?",

@@ -48,11 +48,11 @@ local text = {
     },
     hides = "dp",
   },
-  finish_key = "In the viewer: f, at DataParallel's module.forward, runs to its end.",
+  finish_key = "In the viewer: what runs as before n tells once; m goes into it, f to a stage's end.",
   edited = "Both forwards sent the parameters: 24 bytes to each other device.",
   leaves = {
     question = "In replica 1, how many parameters are listed?",
-    choices = { "2", "0" },
+    choices = { "0", "2" },
     answer = "0",
     why = "Its weights come out of Broadcast. Parameters are leaves.",
     wrong = {
@@ -92,7 +92,7 @@ others'. Then cross out the replicas, and read off what is left.
 Expected wrong answers: "3" or "9" for count (forward is thought to run on the model), "9" for steps (somebody adds them
 up), "2" parameters (the replica is taken for a second model). If fewer than 30 % have count right, step the first
 forward together before you ask about steps; between 30 and 70 % let pairs argue and ask again; above 70 % go on.
-In the viewer: n to dp.replicate, then n twice: the two dp.broadcast_coalesced, parameters and buffers.
+In the viewer: m to dp.replicate, then m twice: the two dp.broadcast_coalesced, parameters and buffers.
 /dp.replicate.copy and > walk through the copies: device 0's has the flag alias.
 One new command: f (finish). It leaves a forward that you have seen; :break dp.replicate and c go to the next one.
 Next question for the fast ones: self.steps = self.steps + 1 instead of add_. What is steps then? (0.)

@@ -85,8 +85,8 @@ Expected wrong answers: "[]" (DataParallel is thought to average losses), "it us
 for replica 2 (as if an exception reached other threads), "3's" (it was first). If fewer than 30 % have the
 shape right, show gather of four rows of ten first; between 30 and 70 % let pairs discuss and ask again; above 70 % go
 on.
-In the viewer: n to dp.parallel_apply: four lanes open, one a thread. /dp.gather.unsqueeze has the warning in its Event
-pane. /fault.error finds backward's refusal first, > goes on to the replicas' errors, where they were raised.
+In the viewer: n to dp.parallel_apply's end: four lanes were open, one a thread. /dp.gather.unsqueeze has the warning in
+its Event pane. /fault.error finds backward's refusal first, > goes on to the replicas' errors, where they were raised.
 One new command: :info locks, at a lock.hold: who holds `lua state` or `results`, and how many wait.
 Next question for the fast ones: a batch of one row on four devices: is the output a number or a vector? (A vector of
 one: a single replica runs in the caller's thread, but gather still runs. With one device_id it is a number.)

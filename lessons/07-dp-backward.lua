@@ -96,7 +96,7 @@ Expected wrong answers: "averaged" (from DDP, which does divide), "1.375" (the s
 (mean of means), "4" steps (four processes are meant).
 Below 30 % right on "averaged": play it. Four students each hold one number of (a), device 0 adds; nobody has a rule
 for dividing. 30 to 70 %: let pairs agree on what each row counts, ask again. Above: go on to (b).
-In the viewer: after the two questions of (a) press n: GatherBackward, dp.gather.backward with sizes 3 3 3 1, then one
+In the viewer: after the two questions of (a) press m: GatherBackward, dp.gather.backward with sizes 3 3 3 1, then one
 MmBackward0 in each of four autograd lanes. One new command, u (until): u dp.reduce_add_coalesced Enter lands where the
 four meet, on device 0. At the line with the four parts :print w.grad shows 5.5 (earlier the device is not through yet).
 Next question for the fast ones: (b) with 12 rows? (6.5 both ways: the chunks are equal.)

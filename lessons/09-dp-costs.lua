@@ -8,7 +8,7 @@ local nn, dist = rs.nn, rs.distributed
 
 rs.lesson {
   title = "Why four are slower than one",
-  devices = 4, hardware = "classroom", seed = 9, minutes = 25, needs = "06",
+  devices = 4, hardware = "classroom", seed = 9, minutes = 25, needs = "06", story = { "dp.worker" },
   costs = { host = 0, kernel = 20 },    -- a kernel takes 20 us; what the host costs stands in the module: 50 us of Lua
 }
 

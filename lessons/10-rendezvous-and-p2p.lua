@@ -12,7 +12,7 @@ rs.lesson {
   seed = 10,
   minutes = 25,
   needs = "01",
-  show = "stores",                      -- n stops at each rendezvous and store, which elsewhere it passes over
+  show = "stores", story = { "c10d.store.*", ["comm.hop"] = false },     -- steps stop at what is asked of the store, which elsewhere they pass over
 }
 
 local text = {

@@ -11,7 +11,7 @@ rs.lesson {
   costs = { host = 0, kernel = 0 },     -- only the wire costs: 10 us a hop, and 10 000 bytes a microsecond
   seed = 11,
   minutes = 30,
-  needs = "10",
+  needs = "10", story = { ["c10d.rendezvous"] = false },
 }
 
 local text = {
@@ -52,10 +52,10 @@ local text = {
     hides = { "comm", "c10d" },
   },
   times = "Questions count by the classroom's prices. In free, what is measured is wall time of this machine.",
-  watch = "n passes how the ranks find each other, then each rank's all-reduce: f goes to its end. "
+  watch = "n goes through the all-reduce step by step: a step is one hop of every rank. "
     .. "From hop to hop inside: u comm.hop (until).",
   holds = "I hold %d to %d. My right neighbour is rank %d.",
-  has = "I have the sum.",
+  has = "Every rank has the sum.",
   bandwidth = "32 bytes in %.4f us. Bus bandwidth: 2 (N-1)/N x 32 B / time = %.4f B/us; the wire could do 10 000.",
   twice = {
     question = "Twice the ranks, the same tensor: how many bytes does a rank send?",
@@ -96,7 +96,6 @@ local function ring(rank)
   local t = rs.arange(8, { dtype = "float32" }) + 10 * rank
   rs.say(text.holds:format(10 * rank, 10 * rank + 7, (rank + 1) % dist.get_world_size()))
   dist.all_reduce(t, { algorithm = "ring", direction = "forward" })
-  rs.say(text.has)
   return t:tolist()
 end
 
@@ -111,6 +110,7 @@ local results = dist.spawn(ring, { world = 4 })
 for rank = 0, 3 do
   rs.close(checks.sum:format(rank), results[rank], { 60, 64, 68, 72, 76, 80, 84, 88 })
 end
+rs.say(text.has)
 rs.check(checks.hops, rs.trace:count { kind = "comm.hop" } == 24)
 rs.check(checks.add, rs.trace:count { kind = "comm.hop", reduce = 1 } == 12)
 rs.check(checks.copy, rs.trace:count { kind = "comm.hop", reduce = 0 } == 12)

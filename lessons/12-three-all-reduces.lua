@@ -12,7 +12,7 @@ rs.lesson {
   costs = { host = 0, kernel = 0 },     -- only the wire costs: 10 us a hop, and 10 000 bytes a microsecond
   seed = 12,
   minutes = 30,
-  needs = "11",
+  needs = "11", story = { ["comm.hop"] = false }, -- lesson 11 has told the steps
 }
 
 local text = {
@@ -64,7 +64,7 @@ local text = {
     },
     hides = { "comm", "c10d" },
   },
-  watch = "n goes from call to call, not into the hops: from hop to hop inside one goes with u comm.hop (until).",
+  watch = "n tells each call as a whole. From hop to hop: u comm.hop (until).",
   took = "%-16s %9d bytes: %3d hops, %11.4f us",
   equal = "Ring and tree take the same time where 14 (10 + n / 80000) = 6 (10 + n / 10000): at n = 188235 bytes.",
   pieces = "NCCL's trees, \"double_tree\": two of them, each for half of the tensor, in pieces. While the first piece comes "

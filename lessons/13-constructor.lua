@@ -97,7 +97,7 @@ local text = {
 Time: 5 minutes to predict, 8 in the viewer, 7 for the exercise.
 Expected wrong answers: "each with its own" (a third: they have read that all must seed alike), "2" rows (from DataParallel),
 "yes" in the last one (half: "DDP keeps the models equal").
-In the viewer: n to ddp.verify_params and ddp.ctor.broadcast on both ranks. :print net.weight before and after.
+In the viewer: n to ddp.verify_params' and ddp.ctor.broadcast's ends. :print net.weight before and after.
 Ask: which of the three parts would notice rank 1's other lr? (None. ringside run --check-ranks 13 stops where the models part.)
 Then why does each rank of a real job get another seed? (Dropout, shuffling, augmentation: lesson and exercise agree on both.)
 Next question: rank 1 loads a checkpoint after DDP was built. Who repairs that? (Nobody: the constructor is through.)

@@ -12,6 +12,8 @@ rs.lesson {
   seed = 17,
   minutes = 20,
   needs = "15",
+  story = { ["c10d.rendezvous"] = false, ["ddp.verify_params"] = false, ["ddp.ctor.broadcast"] = false,
+    ["ddp.mark_bucket_ready"] = false, ["ddp.finalize_backward"] = false, ["ddp.rebuild_buckets"] = false },
 }
 
 local hidden = { "ddp", "autograd", "c10d", "comm" } -- kept back while a question is open
@@ -58,7 +60,7 @@ local text = {
   },
   gradient = {
     question = "With four all-reduces weight.grad[0, 0] came to 14, the mean of 6 and 22. And with one?",
-    choices = { "14", "5", "3.5" },
+    choices = { "3.5", "5", "14" },
     answer = "14",
     why = "grad holds all that was added since zero_grad, and grad is what the fourth backward sends.",
     wrong = {
@@ -84,7 +86,7 @@ local text = {
     backward = "no_sync around the backward",
     forward = "no_sync around the forward",
   },
-  begins = "Four micro-batches, %s: first DDP is made (f ends its constructor).",
+  begins = "Four micro-batches, %s: first DDP is made.",
   batch = "Micro-batch %d, %s.",
   ends = "%s: all-reduces of 40 bytes: %d; weight.grad[0, 0]: %g.",
   inner = "ddp.module(x): gradients %g and %g, and not one message.",
@@ -124,11 +126,10 @@ local ways = {
 }
 
 local function train(rank, way)
-  if rank == 0 then rs.say(text.begins:format(text.ways[way])) end
   local ddp = nn.parallel.DistributedDataParallel(nn.Linear(4, 2))
   for i = 0, 3 do
     local now = i < 3 and way or "plain"
-    if rank == 0 then rs.say(text.batch:format(i, text.ways[now])) end
+    if rank == 1 then rs.say(text.batch:format(i, text.ways[now])) end
     ways[now](ddp, rs.full({ 1, 4 }, 4.0 * rank + i))
   end
   return ddp.module.weight.grad[{ 0, 0 }]:item()
@@ -140,6 +141,7 @@ for _, way in ipairs { "plain", "both", "backward", "forward" } do
   rs.ask(text[way])
   if way == "both" then rs.ask(text.gradient) end
   local seq, name, count = rs.trace:seq(), text.ways[way], tonumber(text[way].answer)
+  rs.say(text.begins:format(name))
   local grads = dist.spawn(train, { world = 2, args = { way } })
   for rank = 0, 1 do
     local of_rank, bytes = (" and rank %d and seq >= %d"):format(rank, seq), {}

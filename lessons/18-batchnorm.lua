@@ -12,7 +12,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 18,
   minutes = 30,
-  needs = "05, 13",
+  needs = "05, 13", story = { ["c10d.rendezvous"] = false, ["ddp.verify_params"] = false },
 }
 
 local text = {
@@ -96,10 +96,10 @@ local text = {
     hides = { "dp", "module" },
   },
   run = {
-    "One forward and its backward: f ends DDP's constructor; then n passes ddp.sync_buffers, the forward, the backward.",
+    "One forward and its backward: n tells DDP's constructor, the forward with ddp.sync_buffers in it, the backward.",
     "Again from the start, two forwards and one in evaluation: watch ddp.sync_buffers before each of them.",
-    sync = "A SyncBatchNorm on a device a rank: n to module.sync_batch_norm, with an all-gather in it; its backward has an "
-      .. "all-reduce of two sums.",
+    sync = "A SyncBatchNorm on a device a rank: n to module.sync_batch_norm's end: an all-gather is in it; its backward has "
+      .. "an all-reduce of two sums.",
   },
   has = "After forward %d my running mean is %.4g, my running variance %.4g.",
   evaluates = "After one forward in evaluation my running mean is %.4g.",
@@ -107,10 +107,10 @@ local text = {
   replicas = "Device 0's replica ended with %.4g, device 1's with %.4g; the model has %.4g.",
   finish = "Three kinds: each rank's own, of which rank 0's stay; all ranks' together; device 0's alone.",
   checks = {
-    out = "iteration %d, rank %d: normalised with its own batch, the output is -1 and 1",
+    out = "iteration %d, rank %d: its own batch is normalised to -1 and 1",
     has = "iteration %d, rank %d: running mean %g, running variance %g",
     grad = "iteration %d, rank %d: weight.grad is 4",
-    before = "iteration %d, rank %d: before each forward 16 bytes of buffers are synchronised",
+    before = "iteration %d, rank %d: 16 bytes of buffers come before each forward",
     eval = "rank %d evaluates with rank 0's mean %g and variance %g",
     sync_out = "SyncBatchNorm, rank %d: the output is %.4f and %.4f",
     sync_has = "SyncBatchNorm, rank %d: running mean 0.4, running variance 2.766667",

@@ -32,7 +32,7 @@ local text = {
   told = "What was told: %s",
   joined = {
     question = "Now in ddp:join. Rank 0 sends zeros in the fourth iteration. What is rank 1's gradient?",
-    choices = { "3", "2", "1.5" },
+    choices = { "1.5", "2", "3" },
     answer = "1.5",
     why = "(0 + 3) / 2: DDP divides by all ranks, also by those that are done, so each batch counts alike.",
     wrong = {
@@ -54,7 +54,7 @@ local text = {
   },
   final = {
     question = "Divided by all ranks, rank 0 made three steps, down to w = 0.4. What is its w behind the join?",
-    choices = { "0.4", "0.1", "1" },
+    choices = { "0.1", "0.4", "1" },
     answer = "0.1",
     why = "When all are done, the last to end gives its whole state to the others: rank 1 went on to 0.1.",
     wrong = {
@@ -85,7 +85,7 @@ Let two students clap together, one with three claps and one with five: what doe
 the first go on with an empty hand.
 Expected wrong answers: "3" for the first division (half: nobody else has data), "0.4" for rank 0's w. Below 30 % right
 on the division: write (0 + 3) / 2 under (1 + 3) / 2. Between 30 and 70 %: let pairs argue, ask again. Above: go on.
-In the viewer: break ddp.join.shadow rank 0, c, then next: rebuild, "will you reduce?", one bucket of zeros. The same
+In the viewer: break ddp.join.shadow rank 0, c, then m: rebuild, "will you reduce?", one bucket of zeros. The same
 order as in rank 1's ddp.forward below it: that is all that Join does.
 Next question: which division is right? (By all: every batch counts alike, the last steps are small. By those left:
 each step is a mean, but rank 1's last batches weigh twice.)

@@ -11,7 +11,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 21,
   minutes = 20,
-  needs = "14",
+  needs = "14", story = { ["c10d.rendezvous"] = false, ["ddp.verify_params"] = false },
 }
 
 local text = {
@@ -128,7 +128,7 @@ local function train(rank, view)
       seen[id], offsets[k], told.grads[4 * i + k - 4] = true, p.grad:storage_offset(), p.grad:tolist()
     end
     told.sizes[i], told.offsets[i] = size, offsets
-    if rank == 0 then rs.say(text.has:format(i - 1, size[1], size[2], table.concat(offsets, " "))) end
+    if rank == 1 then rs.say(text.has:format(i - 1, size[1], size[2], table.concat(offsets, " "))) end
   end
   return told
 end

@@ -10,7 +10,7 @@ rs.lesson {
   devices = 0,
   seed = 22,
   minutes = 20,
-  needs = "12",
+  needs = "12", story = { "data.index" },
 }
 
 local text = {
@@ -58,6 +58,7 @@ local text = {
     hides = { "data" },
   },
   drawn = "%s: rank 0: %s; rank 1: %s; rank 2: %s.",
+  pass = "Pass %d over the samples, epoch %d.",
   small = "Two samples on four ranks: %s.",
   finish = "Call set_epoch before each epoch; and do not trust an accuracy in which samples 0 and 1 count twice.",
   names = { plain = "Not shuffled", dropped = "drop_last", first = "Epoch 0", second = "Epoch 0 again", third = "Epoch 1" },
@@ -94,10 +95,11 @@ local expected = {
 }
 
 -- What each rank draws in each of the passes: {option..., epochs = {...}}; one line a pass.
-local function draw(_, samples, options, epochs)
+local function draw(rank, samples, options, epochs)
   local sampler = data.DistributedSampler(rs.arange(samples), options)
   local loader, told = data.DataLoader(rs.arange(samples), { batch_size = 1, sampler = sampler }), {}
   for pass, epoch in ipairs(epochs) do
+    if rank == 2 and #epochs > 1 then rs.say(text.pass:format(pass, epoch)) end -- rank 2 comes last
     if epoch > 0 then sampler:set_epoch(epoch) end
     local row = {}
     for x in loader do row[#row + 1] = x:item() end

@@ -13,6 +13,8 @@ rs.lesson {
   seed = 29,
   minutes = 45,
   needs = "11, 12",
+  story = { ["c10d.send"] = false, ["c10d.recv"] = false, ["c10d.rendezvous"] = false, ["ddp.verify_params"] = false,
+    ["ddp.ctor.broadcast"] = false, ["ddp.forward"] = false, ["ddp.finalize_backward"] = false },
 }
 
 local text = {
@@ -39,7 +41,7 @@ local text = {
     },
     hides = { "c10d", "comm" },
   },
-  watch = "n goes from send to recv, on any rank. From hop to hop, in this and in the built-in one: u comm.hop (until).",
+  watch = "m goes from send to recv, on any rank. From hop to hop, in this and in the built-in one: u comm.hop (until).",
   ring = "Now the ring of lesson 11, in Lua. In each step: send the piece that came last, receive the next, add it or keep it.",
   beside = "%-8s %3d hops, %8.4f us",
   same = {
@@ -53,6 +55,7 @@ local text = {
     },
     hides = { "c10d", "comm" },
   },
+  twice = "%d ranks: tensors of 1, 7 and 8 floats, each summed twice, by our ring and by the built-in one.",
   hook = "DDP takes any all-reduce as a hook: it hands over a bucket of gradients and wants a future of what they become.",
   divide = {
     question = "The hook gets each rank's sum of four gradients: 6 and 22. What must it return so that all hold the mean?",
@@ -78,7 +81,7 @@ local text = {
 Time: 10 minutes for the naive way, 15 to write the ring, 10 in the viewer, 10 for the exercise.
 Let pairs write step() on paper first: which piece do I send in step s, which one do I receive?
 Expected wrong answers: "24" (they think of the ring), "only nearly" (floats are said to be inexact), "the sum".
-In the viewer: n through one rank's c10d.allreduce of both runs, and put the comm.hop rows beside each other.
+In the viewer: m through one rank's c10d.allreduce of both runs, and put the comm.hop rows beside each other.
 Next question: what if recv came before isend? (Nobody would send: lesson 10.)
 Two-minute fallback: read ring() in the source pane, and run it with six students as ranks.]],
 }
@@ -157,6 +160,7 @@ rs.close(checks.time, { us, built_in_us }, { 60.0048, 60.0048 }, 1e-6, { virtual
 
 rs.ask(text.same)
 for _, world in ipairs { 2, 3, 4, 8 } do
+  rs.say(text.twice:format(world))
   for _, length in ipairs { 1, 7, 8 } do
     local equal = dist.spawn(function(rank)
       dist.register_algorithm("ring, in Lua", ring)

@@ -12,7 +12,7 @@ rs.lesson {
   costs = { host = 8, kernel = 40 },    -- kernels of large layers, so that the device is what everybody waits for
   seed = 30,
   minutes = 40,
-  needs = "20",
+  needs = "20", story = { "stream.wait" },
 }
 
 local text = {

@@ -11,7 +11,7 @@ rs.lesson {
   hardware = "classroom",
   seed = 38,
   minutes = 25,
-  needs = "22",
+  needs = "22", story = { "data.index" },
 }
 
 local text = {

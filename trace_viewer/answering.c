@@ -30,7 +30,7 @@ answering_pass(struct view *view, const struct model *model, size_t seq)
 {
     for (size_t i = 0; i < model->lesson_count && model->lessons[i] < seq; i++)
         if (asking_is_question(model, model->lessons[i]) && asking_holds(&view->asking, model->lessons[i]))
-            asking_keep(&view->asking, &(struct given){ .seq = model->lessons[i], .how = GIVEN_SHOWN, .choice = -1 });
+            asking_keep(&view->asking, &(struct given){ .seq = model->lessons[i], .how = GIVEN_PASSED, .choice = -1 });
 }
 
 /* All of the text is one number. */
@@ -68,6 +68,21 @@ is_right(const char *typed, const char *answer)
     return are_same_words(typed, answer);
 }
 
+/* What it comes to: whether it is the answer, says that one does not know, or says nothing. */
+static enum given_how
+judge(const struct model *model, size_t seq, const struct given *given)
+{
+    struct question_choice choice;
+    bool chosen = given->choice >= 0 && question_choice(model, seq, given->choice, &choice);
+    if (!chosen && given->text[strspn(given->text, " ")] == '\0')
+        return GIVEN_SHOWN;
+    if (chosen ? question_is_unknown(choice.text) : are_same_words(given->text, QUESTION_UNKNOWN))
+        return GIVEN_UNKNOWN;
+    bool right = chosen ? question_is_answer(model, seq, choice.text)
+                        : is_right(given->text, model_argument_text(model, seq, "answer"));
+    return right ? GIVEN_RIGHT : GIVEN_WRONG;
+}
+
 static void
 tell_shown(struct view *view, const struct model *model, size_t seq)
 {
@@ -80,27 +95,24 @@ tell_given(struct view *view, const struct model *model, size_t seq, const struc
 {
     struct question_choice choice = { { "", 0 }, { "", 0 } };
     const char *answer = model_argument_text(model, seq, "answer");
-    bool right = is_right(given->text, answer);
+    const char *word = given->how == GIVEN_RIGHT ? "yes: " : given->how == GIVEN_WRONG ? "no, it is " : "it is ";
     if (given->choice >= 0)
-        right = question_choice(model, seq, given->choice, &choice) && question_is_answer(model, seq, choice.text);
-    if (!right && choice.wrong.length > 0) /* why comes behind it, in the lesson's pane */
+        question_choice(model, seq, given->choice, &choice);
+    if (given->how == GIVEN_WRONG && choice.wrong.length > 0) /* why comes behind it, in the lesson's pane */
         view_say(view, "no, it is %.200s  %.*s", answer, (int)choice.wrong.length, choice.wrong.text);
     else
-        view_say(view, "%s%.200s  %.300s", right ? "yes: " : "no, it is ", answer,
-                 model_argument_text(model, seq, "why"));
+        view_say(view, "%s%.200s  %.300s", word, answer, model_argument_text(model, seq, "why"));
 }
 
 void
 answering_give(struct view *view, const struct model *model, size_t seq, int choice)
 {
-    struct given given = { .seq = seq, .how = GIVEN_ANSWER, .choice = choice };
+    struct given given = { .seq = seq, .choice = choice };
     snprintf(given.text, sizeof given.text, "%s", choice < 0 ? view->asking.typed : "");
-    bool nothing = choice < 0 && given.text[strspn(given.text, " ")] == '\0';
-    if (nothing)
-        given.how = GIVEN_SHOWN;
+    given.how = judge(model, seq, &given);
     if (!settle(view, &given))
         return;
-    if (nothing)
+    if (given.how == GIVEN_SHOWN)
         tell_shown(view, model, seq);
     else
         tell_given(view, model, seq, &given);
@@ -130,13 +142,20 @@ void
 answering_put_off(struct view *view, size_t seq)
 {
     if (settle(view, &(struct given){ .seq = seq, .how = GIVEN_LATER, .choice = -1 }))
-        view_say(view, "put off: n goes on, :question comes back to it");
+        view_say(view, "put off: n goes on, Esc again shows the answer, :question comes back to it");
+}
+
+size_t
+answering_waits(const struct view *view, const struct model *model)
+{
+    size_t here = view_question(view, model);
+    return here != NO_EVENT ? here : veil_question(model, &view->asking, view->cursor);
 }
 
 void
 answering_reveal(struct view *view, const struct model *model, const char *what)
 {
-    size_t here = view_question(view, model);
+    size_t here = answering_waits(view, model);
     if (strcmp(what, "all") == 0) {
         view->asking.all   = true;
         view->asking.taken = NO_EVENT;
@@ -180,8 +199,13 @@ answering_lets_pass(struct view *view, const struct model *model)
     size_t seq = view_question(view, model);
     if (seq == NO_EVENT || !asking_holds(&view->asking, seq))
         return true;
-    view_say(view, answering_has_keys(view) ? "first your answer: Enter confirms or shows it, Esc puts it off"
-                                         : "first your answer: Enter begins it, Esc puts it off");
+    int count = question_choices(model, seq);
+    if (answering_has_keys(view))
+        view_say(view, "first your answer: Enter confirms or shows it, Esc puts it off");
+    else if (count > 0)
+        view_say(view, "first your answer: a to %c choose, Enter confirms; Esc puts it off", 'a' + count - 1);
+    else
+        view_say(view, "first your answer: Enter begins it, Esc puts it off");
     return false;
 }
 
@@ -196,9 +220,11 @@ answering_has_keys(const struct view *view)
 void
 answering_take(struct view *view, const struct model *model)
 {
-    size_t seq = view_question(view, model);
+    size_t seq = answering_waits(view, model);
     if (seq == NO_EVENT)
         return;
+    if (seq != view->cursor)
+        view_goto(view, model, seq);
     view->asking.taken    = seq;
     view->asking.chosen   = -1;
     view->asking.typed[0] = '\0';
@@ -244,6 +270,16 @@ type(struct asking *asking, const char *key)
 }
 
 bool
+answering_letter(struct view *view, const struct model *model, const char *key)
+{
+    int last = question_choices(model, view_question(view, model)) - 1;
+    if (view_is_predicting(view) || key[0] < 'a' || key[0] > 'a' + last || key[1] != '\0')
+        return false;
+    answering_take(view, model);
+    return choose(&view->asking, key, last + 1);
+}
+
+bool
 answering_key(struct view *view, const struct model *model, const char *key)
 {
     struct asking *asking = &view->asking;
@@ -251,8 +287,10 @@ answering_key(struct view *view, const struct model *model, const char *key)
         return false;
     size_t seq = asking->taken;
     int    count = question_choices(model, seq);
-    if (strcmp(key, "Esc") == 0)
+    if (strcmp(key, "Esc") == 0 && asking_holds(asking, seq))
         answering_put_off(view, seq);
+    else if (strcmp(key, "Esc") == 0)
+        answering_reveal(view, model, "");
     else if (strcmp(key, "Enter") == 0)
         answering_give(view, model, seq, asking->chosen);
     else if (count > 0 ? choose(asking, key, count) : type(asking, key))
@@ -264,10 +302,21 @@ answering_key(struct view *view, const struct model *model, const char *key)
     return true;
 }
 
+bool
+answering_offers_predict(const struct view *view)
+{
+    const struct asking *asking = &view->asking;
+    const struct given  *given = view->before != NO_EVENT ? asking_given(asking, view->before) : NULL;
+    size_t told = asking->count - asking_count(asking, GIVEN_LATER) - asking_count(asking, GIVEN_PASSED);
+    return told == 1 && given != NULL && given->how > GIVEN_PASSED && !view->predict.on;
+}
+
 const char *
 answering_hint(const struct view *view, const struct model *model)
 {
     size_t seq = view_question(view, model);
+    if (seq == NO_EVENT && answering_waits(view, model) != NO_EVENT)
+        return "hidden by your question: Enter answers it, Esc again shows the answer";
     if (seq == NO_EVENT)
         return "";
     if (!answering_has_keys(view))

@@ -75,6 +75,15 @@ asking_horizon(const struct asking *asking, const struct model *model)
     return NO_EVENT;
 }
 
+size_t
+asking_count(const struct asking *asking, enum given_how how)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < asking->count; i++)
+        count += asking->given[i].how == how;
+    return count;
+}
+
 bool
 asking_keep(struct asking *asking, const struct given *given)
 {

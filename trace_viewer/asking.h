@@ -10,12 +10,13 @@
 #include "model.h"
 
 enum { TYPED_ANSWER = 120 };
-enum given_how { GIVEN_LATER, GIVEN_SHOWN, GIVEN_ANSWER };   /* put off; revealed; answered */
+/* Put off; it stood before the place where the screen opened; revealed; "I do not know"; answered. */
+enum given_how { GIVEN_LATER, GIVEN_PASSED, GIVEN_SHOWN, GIVEN_UNKNOWN, GIVEN_WRONG, GIVEN_RIGHT };
 
 struct given {
     size_t         seq;
     enum given_how how;
-    int            choice;              /* GIVEN_ANSWER; -1: typed */
+    int            choice;              /* of what was answered; -1: typed */
     char           text[TYPED_ANSWER];
 };
 
@@ -37,5 +38,6 @@ bool   asking_is_open(const struct asking *asking, size_t seq);              /* 
 bool   asking_holds(const struct asking *asking, size_t seq);                /* not even put off */
 size_t asking_horizon(const struct asking *asking, const struct model *model); /* the first that holds; NO_EVENT */
 bool   asking_is_question(const struct model *model, size_t seq);
+size_t asking_count(const struct asking *asking, enum given_how how);
 bool   asking_keep(struct asking *asking, const struct given *given);         /* false: no memory */
 #endif

@@ -1,4 +1,4 @@
-/* Interface: branches_take. */
+/* Interface: branches_take, edited_take. */
 #include "branches.h"
 
 #include <stdio.h>
@@ -17,5 +17,17 @@ branches_take(struct branches *branches, const char *line)
     snprintf(branch.change, sizeof branch.change, "%s", line + behind);
     if (branches->count < BRANCHES_MOST)
         branches->of[branches->count++] = branch;
+    return true;
+}
+
+bool
+edited_take(struct edited *edited, const char *line)
+{
+    size_t at;
+    int    behind = 0;
+    if (sscanf(line, "edited %zu %n", &at, &behind) != 1 || behind == 0)
+        return false;
+    edited->at = at;
+    snprintf(edited->how, sizeof edited->how, "%s", line + behind);
     return true;
 }

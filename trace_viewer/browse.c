@@ -54,18 +54,6 @@ say_stop(const struct model *model, struct view *view, const struct breakpoint *
     say_line(view, &told);
 }
 
-/* A stop that a question keeps back, one that was put off, is passed by. */
-static bool
-move_passes_hidden(const struct model *model, struct view *view, struct move *move)
-{
-    bool passes = is_move(move->command) && veil_hides(&view->veil, model, move->at) && view->veil.draws &&
-                  (view->veil.horizon == NO_EVENT || move->at <= view->veil.horizon);
-    if (passes)
-        move->left = 1;
-    view->moving = passes || view->moving;
-    return passes;
-}
-
 bool
 browse_on(struct model *model, struct view *view)
 {
@@ -81,13 +69,14 @@ browse_on(struct model *model, struct view *view)
         return true;
     }
     view->message[0] = '\0';
-    if (result == MOVE_STOPPED && move_passes_hidden(model, view, move))
-        return browse_on(model, view);
     if (result == MOVE_STOPPED && move->command == CMD_next && predict_ask(view, model, move->at))
         ;
+    else if (result == MOVE_NO_MEMORY)
+        view_say(view, "no memory for the story");
     else if (result == MOVE_AT_EDGE)
         stand_at_record_edge(model, view, move);
-    else if (browse_move(model, view, move->at) && move->stopped_by != NULL)
+    else if (browse_move(model, view, move->at) && move->stopped_by != NULL &&
+             veil_question(model, &view->asking, move->at) == NO_EVENT)
         say_stop(model, view, move->stopped_by);
     move_end(move);
     return false;
@@ -110,7 +99,8 @@ static void
 start(struct model *model, struct view *view, const struct command_line *line)
 {
     struct str told = { 0 };
-    view->move = (struct move){ .trace = model->trace, .rules = &view->rules, .at = view->cursor };
+    view->move = (struct move){ .trace = model->trace, .rules = &view->rules, .story = model_story(model),
+                                .ended = true, .at = view->cursor };
     view->moving = move_begin(&view->move, line, &told);
     if (view->moving)
         browse_on(model, view);

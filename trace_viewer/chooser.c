@@ -3,6 +3,7 @@
 
 #include "page.h"
 #include "parties.h"
+#include "ranks.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -108,7 +109,7 @@ add_rank(const struct waiter *waiter, const struct waits *waits, struct page *pa
         str_addf(&line, " #%lld", (long long)waiter->number);
     if (waiter->stands == STANDS_WAITING && waiter->count > 0) {
         str_add(&line, " for ");
-        page_ranks(waits->targets + waiter->first, waiter->count, &line);
+        ranks_print(waits->targets + waiter->first, waiter->count, &line);
     }
     page->starved |= !str_ok(&line);
     page_add(page, NO_EVENT, (struct style){ .ink = could_run(waiter) ? INK_PLAIN : INK_DIM }, str_text(&line));

@@ -24,7 +24,7 @@ void
 drive_reply(struct driver *driver)
 {
     drive_take_reply(driver);
-    drive_past_hidden(driver);
+    drive_again(driver);
     if (driver->ahead.held)
         catch_up(driver);
 }
@@ -35,6 +35,8 @@ drive_on(struct driver *driver)
     struct view *view = driver->view;
     if (view->moving) {
         if (!browse_on(driver->model, view))
+            drive_again(driver);
+        if (!view->moving)
             catch_up(driver);
         return true;
     }

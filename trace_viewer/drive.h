@@ -24,6 +24,8 @@ struct driver {
     struct session *session;   /* NULL: a recorded trace */
     int             command;   /* the last one, enum command */
     int64_t         count;     /* typed before a key; 0 none */
+    int64_t         again;     /* moves still to come of a counted one, and where the one under way began */
+    size_t          from;
     char            last[640]; /* the last line, for an empty one */
     bool            leave;
     bool            breaks;    /* breakpoints were made in the session, so they are asked for behind each reply */
@@ -37,7 +39,7 @@ void drive_key(struct driver *driver, const char *key);
 void drive_line(struct driver *driver, const char *line);
 /* Takes the engine's reply alone: whoever sent the line waits for it. */
 void drive_take_reply(struct driver *driver);
-void drive_past_hidden(struct driver *driver);
+void drive_again(struct driver *driver);
 /* A reply has come (or can be waited for): stands where the engine stands. */
 void drive_reply(struct driver *driver);
 /* Goes on with a search of a recorded trace, a slice; what was typed meanwhile is done once it ends. false: there is

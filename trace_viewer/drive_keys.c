@@ -67,12 +67,12 @@ escape(struct driver *driver)
     struct view *view = driver->view;
     bool open = driver->count > 0 || view->search.active || view->help || view->full || view->focus != PANE_TIMELINE;
     driver->count = 0;
-    view->search.active = view->help = view->full = false;
+    view->search.active = view->full = false;
+    view->help = HELP_NONE;
     view->focus = PANE_TIMELINE;
-    if (!open && !answering_lets_pass(view, driver->model))
-        drive_line(driver, "later");
-    else if (!open)
-        drive_line(driver, "out");
+    size_t waits = answering_waits(view, driver->model);
+    if (!open)
+        drive_line(driver, waits == NO_EVENT ? "out" : asking_holds(&view->asking, waits) ? "later" : "reveal");
 }
 
 /* No key acts beneath the list of keys: some page it, some close it. */
@@ -80,7 +80,7 @@ static void
 help_key(struct driver *driver, const char *key, int command)
 {
     static const int pages[] = { CMD_lane_up, CMD_lane_down, CMD_page_up, CMD_page_down, CMD_first, CMD_last };
-    bool closes = command == CMD_help || command == CMD_quit || command == CMD_into || command == CMD_out;
+    bool closes = command == CMD_quit || command == CMD_into || command == CMD_out;
     if (strcmp(key, "Space") == 0)
         command = CMD_page_down;
     else if (strcmp(key, "Backspace") == 0)
@@ -89,7 +89,9 @@ help_key(struct driver *driver, const char *key, int command)
         if (command == pages[i])
             look(driver->model, driver->view, &(struct command_line){ .command = command, .count = 1 });
     if (closes)
-        driver->view->help = false;
+        driver->view->help = HELP_NONE;
+    else if (command == CMD_help)
+        look(driver->model, driver->view, &(struct command_line){ .command = command, .count = 1 });
 }
 
 /* Keys of the pane that has the keys come before all others. */
@@ -106,7 +108,7 @@ pane_key(struct driver *driver, const char *key)
     return false;
 }
 
-/* The letter behind m or '. */
+/* The letter behind " or '. */
 static void
 half_key(struct driver *driver, const char *key)
 {
@@ -147,7 +149,7 @@ counts(struct driver *driver, const char *key)
     return true;
 }
 
-/* n and N are matches while one searches; only these letters, so that F10 is always the next stage. */
+/* n and N are matches while one searches; only these letters, so that F10 is always the next stop. */
 static int
 in_search(const struct view *view, const char *key, int command)
 {
@@ -235,7 +237,7 @@ act_on_key(struct driver *driver, const char *key)
     else if (view->help && !leaves)
         help_key(driver, key, command);
     else if (!answering_key(view, driver->model, key) && !predict_key(view, driver->model, key) &&
-             !counts(driver, key) && !pane_key(driver, key))
+             !counts(driver, key) && !pane_key(driver, key) && !answering_letter(view, driver->model, key))
         act(driver, key);
 }
 

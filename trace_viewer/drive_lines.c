@@ -1,5 +1,5 @@
 /* What a line does: who carries it out, and what comes of it. Interface: drive_line for a command as text,
- * drive_take_reply once the engine has answered, drive_past_hidden then, drive_pause. */
+ * drive_take_reply once the engine has answered, drive_again then, drive_pause. */
 #include "drive.h"
 
 #include "answering.h"
@@ -17,13 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Forwards past a question only when it was answered, revealed or put off. */
 static bool
-held_by_question(struct driver *driver, int command)
+goes_forwards(int command)
 {
-    bool forwards = command == CMD_step || command == CMD_next || command == CMD_finish || command == CMD_continue ||
-                    command == CMD_until;
-    return forwards && !answering_lets_pass(driver->view, driver->model);
+    return command == CMD_step || command == CMD_stage || command == CMD_next || command == CMD_finish ||
+           command == CMD_continue || command == CMD_until;
 }
 
 static void
@@ -124,6 +122,7 @@ carry_out(struct driver *driver, const struct command_line *line, const char *te
     struct view *view = driver->view;
     size_t       before = view->cursor;
     view_veil(view, driver->model);
+    driver->from = before;
     if (line->command == CMD_quit) {
         quit(driver, line);
     } else if (is_looking(line)) {
@@ -134,6 +133,7 @@ carry_out(struct driver *driver, const struct command_line *line, const char *te
         browse(driver->model, view, line);
     }
     driver->ahead.held |= view->moving || view->search.hunting;
+    drive_again(driver);
     note_jump(driver, line->command, before);
     look_settle(view, driver->model);
 }
@@ -160,13 +160,22 @@ drive_line(struct driver *driver, const char *text)
     snprintf(driver->last, sizeof driver->last, "%s", repeat);
     if (line.command != CMD_quit && line.command != CMD_script)
         str_addf(&view->done, "%s\n", repeat);
-    if (held_by_question(driver, line.command) || !settle_place(driver, &line, repeat, sizeof repeat))
+    bool forwards = goes_forwards(line.command);
+    if ((forwards && !answering_lets_pass(view, driver->model)) || !settle_place(driver, &line, repeat, sizeof repeat))
         return;
     if (ends_search(line.command))
         view->search.active = false;
     if (!is_looking(&line))
         view->predict.open = false;
+    if (line.command == CMD_until || line.command == CMD_runtil)
+        prompt_keep(&view->prompt, "until ", line.rest);
     driver->command = line.command;
+    driver->again   = 0;
+    if (forwards && line.has_count && asking_count(&view->asking, GIVEN_LATER) > 0) {
+        driver->again = line.count - 1;
+        line.count    = 1;
+        snprintf(repeat, sizeof repeat, "%s", command_info(line.command)->name);
+    }
     carry_out(driver, &line, repeat);
 }
 
@@ -200,8 +209,8 @@ take_reply_text(struct view *view, struct str *text)
     view_answer(view, all); /* more than one line: a pane shows it */
 }
 
-/* The engine may have run past a question; the viewer stands at it until it is answered. false: it does, so where the
- * engine stopped and why is not what is seen. */
+/* The engine may have run past a question; the viewer stands at it until it is answered. false: it does, or what stands
+ * there is hidden, so where the engine stopped and why is not what is seen. */
 static bool
 stand_at(struct driver *driver, size_t seq)
 {
@@ -212,7 +221,8 @@ stand_at(struct driver *driver, size_t seq)
     else if (driver->command == CMD_next && predict_ask(view, driver->model, seq))
         return false;
     else
-        return browse_move(driver->model, view, seq);
+        return browse_move(driver->model, view, seq) &&
+               veil_question(driver->model, &view->asking, seq) == NO_EVENT;
     return true;
 }
 
@@ -244,6 +254,7 @@ drive_take_reply(struct driver *driver)
     view->message[0] = '\0';
     keep_last_words(view, &reply);
     view->branches = reply.branches;
+    view->edited = reply.edited;
     if (reply.trace[0] == '\0' || change_trace(driver, reply.trace))
         model_refresh(driver->model);
     size_t last = driver->model->seen > 0 ? driver->model->seen - 1 : 0;
@@ -257,17 +268,24 @@ drive_take_reply(struct driver *driver)
         points_ask(view, driver->session);
 }
 
-/* What a question keeps back that was put off is passed by. */
+/* The rest of a counted move, one stop after the other once a question was put off: it ends at the first stop that is
+ * hidden, and where it comes no further. */
 void
-drive_past_hidden(struct driver *driver)
+drive_again(struct driver *driver)
 {
     struct view *view = driver->view;
-    int  command = driver->command;
-    bool goes_on = command == CMD_step || command == CMD_next || command == CMD_back || command == CMD_rnext;
-    view_veil(view, driver->model);
-    if (goes_on && view->run == RUN_PAUSED && view->cursor != NO_EVENT && view->veil.draws &&
-        veil_hides(&view->veil, driver->model, view->cursor))
-        ask_engine(driver, command, command_info(command)->name);
+    const struct command_line one = { .command = driver->command, .count = 1 };
+    while (driver->again > 0 && !view->moving && (driver->session == NULL || !driver->session->waiting)) {
+        bool ends = view->cursor == driver->from || answering_waits(view, driver->model) != NO_EVENT;
+        driver->again = ends ? 0 : driver->again - 1;
+        driver->from  = view->cursor;
+        if (ends)
+            return;
+        if (driver->session != NULL && driver->session->fd >= 0)
+            ask_engine(driver, driver->command, command_info(driver->command)->name);
+        else
+            browse(driver->model, view, &one);
+    }
 }
 
 /* Between two of its slices the session looks whether this has come; its answer to the command under way follows. */

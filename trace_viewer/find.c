@@ -1,4 +1,4 @@
-/* Interface: find_compile, find_event, find_text and find_say, find_use, find_nearest, find_free. */
+/* Interface: find_compile, find_event, find_text, find_say and find_until, find_use, find_nearest, find_free. */
 #include "find.h"
 
 #include "base/map.h"
@@ -123,6 +123,18 @@ find_say(const struct find *find, struct str *out)
     if (find->word[0] == '\0')
         return;
     str_add(out, find->match != NULL ? "that kind, and the word" : "in labels, kinds, names, texts, lanes");
+}
+
+void
+find_until(const struct find *find, const struct model *model, struct str *out)
+{
+    bool of_kinds = find->match != NULL;
+    for (size_t kind = 1; kind < trace_kinds(model->trace) && !of_kinds; kind++)
+        of_kinds = strstr(trace_kind(model->trace, (unsigned)kind)->name, find->word) != NULL;
+    if (find->match != NULL)
+        str_add(out, find->text);
+    else if (of_kinds)
+        str_addf(out, "kind ~ \"%s\"", find->word);
 }
 
 /* ---- words ---- */

@@ -17,6 +17,8 @@ bool         find_event(struct find *find, const struct model *model, size_t seq
 const char  *find_text(const struct find *find);
 /* What was looked through for a word; nothing for a predicate, which says it itself. */
 void         find_say(const struct find *find, struct str *out);
+/* The predicate that `until` takes to what is looked for, where it is one or a part of kinds' names; else nothing. */
+void         find_until(const struct find *find, const struct model *model, struct str *out);
 void         find_use(struct find *find, const struct model *model);
 /* The word of the trace that was probably meant; "": none is near. */
 void         find_nearest(const struct find *find, const struct model *model, char *out, size_t size);

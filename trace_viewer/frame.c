@@ -5,6 +5,7 @@
 #include "answering.h"
 #include "base/str.h"
 #include "chooser.h"
+#include "event_line.h"
 #include "glyph.h"
 #include "keys.h"
 #include "frame_marks.h"
@@ -14,7 +15,6 @@
 #include "timeline.h"
 #include "trace/reader.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -116,24 +116,7 @@ print_next(const struct model *model, const struct view *view, struct str *out)
     }
 }
 
-/* "src/parallel/reducer.c:258" becomes "reducer.c:258": the arguments need the room more than the folder. */
-static void
-drop_folder(const struct model *model, size_t seq, struct str *text)
-{
-    const struct trace_event *event = trace_event(model->trace, seq);
-    const struct trace_kind  *kind  = event != NULL ? trace_kind(model->trace, event->kind) : NULL;
-    const char *slash = kind != NULL ? strrchr(kind->file, '/') : NULL;
-    const char *place = slash != NULL && str_ok(text) ? strrchr(text->text, '/') : NULL;
-    size_t      folder = slash != NULL ? (size_t)(slash + 1 - kind->file) : 0;
-    size_t      end = place != NULL ? (size_t)(place + 1 - text->text) : 0;
-    if (end < folder || end == 0 || strncmp(place, slash, strlen(slash)) != 0)
-        return;
-    memmove(text->text + end - folder, text->text + end, text->len - end + 1);
-    text->len -= folder;
-}
-
-/* What `where` says, the kind in bold; if it is too long the place's folder goes, then the middle. false: no room was
- * left for what comes next. */
+/* What `where` says, the kind in bold. false: no room was left for what comes next. */
 static bool
 draw_event_line(const struct model *model, const struct view *view, struct canvas *line)
 {
@@ -142,8 +125,7 @@ draw_event_line(const struct model *model, const struct view *view, struct canva
     enum work work = view->cursor == NO_EVENT ? WORK_NONE : model_work(model, view->cursor);
     canvas_put(line, 0, 0, (struct style){ .ink = work, .attr = ATTR_REVERSE }, (uint32_t)work_letter(work));
     int room = line->width - 2, width = glyph_width(str_text(&text), room);
-    if (glyph_width(str_text(&text), INT_MAX / 2) > room && view->cursor != NO_EVENT)
-        drop_folder(model, view->cursor, &text);
+    event_line_fit(model, view->cursor, room, &text);
     canvas_cut(line, (struct stretch){ 0, 2, room }, (struct style){ .attr = ATTR_BOLD }, canvas_words(line, &text));
     str_clear(&text);
     print_next(model, view, &text);
@@ -177,6 +159,10 @@ words_to_say(const struct model *model, const struct view *view, enum lesson_roo
     size_t question = view_question(view, model);
     if (view->message[0] != '\0')
         return view->message;
+    if (question == NO_EVENT && answering_hint(view, model)[0] != '\0') {
+        style->attr = ATTR_BOLD;
+        return answering_hint(view, model);
+    }
     if (question != NO_EVENT && room == LESSON_ABSENT) {
         style->attr = ATTR_BOLD;
         return model_argument_text(model, question, "question");
@@ -188,7 +174,9 @@ words_to_say(const struct model *model, const struct view *view, enum lesson_roo
     if (note[0] != '\0' || view->measure != NO_EVENT)
         return note;
     if (view->cursor == 0)
-        return "n: next stage   ?: all keys";
+        return "n: next stop   ?: all keys";
+    if (answering_offers_predict(view))
+        return ":predict on asks you before each stop";
     return view->veil.draws ? "something is hidden until you answer: :question" : "";
 }
 

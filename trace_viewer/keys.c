@@ -6,6 +6,7 @@
 #include "base/str.h"
 #include "control/commands.h"
 #include "find.h"
+#include "legend.h"
 #include "panes.h"
 #include "question.h"
 
@@ -124,6 +125,10 @@ static int
 draw_help(const struct view *view, struct canvas *canvas, int skip)
 {
     struct lines lines = { .skip = skip };
+    if (view->help == HELP_FIRST) {
+        legend_draw(view, canvas, &lines);
+        return lines.row;
+    }
     canvas_wrap(canvas, &lines, 1, (struct style){ 0 },
                 "Digits before a key are a count: 5s. Every command is a : line too, with arguments.");
     help_pane(view, canvas, &lines);
@@ -234,6 +239,7 @@ add_answers(struct hint_list *list, const struct model *model, const struct view
 {
     int  count = question_choices(model, view_question(view, model));
     bool taken = answering_has_keys(view), given = view->asking.chosen >= 0 || view->asking.typed[0] != '\0';
+    bool holds = asking_holds(&view->asking, view->cursor);
     char letters[8] = "";
     if (view_is_predicting(view)) {
         count = view->predict.count;
@@ -242,10 +248,9 @@ add_answers(struct hint_list *list, const struct model *model, const struct view
     }
     if (count > 1)
         snprintf(letters, sizeof letters, "a-%c", 'a' + (count - 1) % 26);
-    if (taken && count > 1)
-        add_hint(list, letters, "choose");
+    add_hint(list, letters, "choose");
     add_hint(list, "Enter", !taken ? "answer" : given ? "confirm" : "show it");
-    add_hint(list, "Esc", view_is_predicting(view) ? "go on" : "later");
+    add_hint(list, "Esc", view_is_predicting(view) ? "go on" : holds ? "later" : "show it");
 }
 
 static void
@@ -258,9 +263,9 @@ add_pane_keys(struct hint_list *list, const struct view *view)
 }
 
 static const struct hint stepping[] = {
-    { CMD_step, "step" }, { CMD_next, "stage" }, { CMD_finish, "finish" }, { CMD_continue, "cont" },
-    { CMD_back, "back" }, { CMD_break, "break" }, { CMD_inspect, "inspect" }, { CMD_help, "help" },
-    { CMD_quit, "quit" }, { CMD_zoom_in, "zoom" }, { CMD_search, "find" }, { CMD_pane, "pane" },
+    { CMD_next, "next" }, { CMD_stage, "stage" }, { CMD_step, "step" }, { CMD_finish, "finish" },
+    { CMD_continue, "cont" }, { CMD_back, "back" }, { CMD_break, "break" }, { CMD_inspect, "inspect" },
+    { CMD_help, "help" }, { CMD_quit, "quit" }, { CMD_zoom_in, "zoom" }, { CMD_search, "find" }, { CMD_pane, "pane" },
     { CMD_flow, "flow" }, { CMD_fit, "all" }, { CMD_switch, "switch" }, { 0, NULL }
 };
 
@@ -274,12 +279,15 @@ hints_now(struct hint_list *list, const struct model *model, const struct view *
         { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_full, "whole screen" }, { CMD_pane, "next pane" },
         { CMD_step, "step" }, { CMD_inspect, "inspect" }, { CMD_help, "help" }, { CMD_quit, "quit" }, { 0, NULL }
     };
+    static const struct hint first[] = { { CMD_quit, "close" }, { CMD_help, "all keys" }, { 0, NULL } };
     static const struct hint help[] = {
         { CMD_quit, "close" }, { CMD_lane_down, "down" }, { CMD_lane_up, "up" }, { CMD_page_down, "page" },
         { CMD_last, "end" }, { 0, NULL }
     };
-    if (view->help) {
-        add_hints(list, view, help);
+    if (view->help == HELP_FIRST)
+        add_hints(list, view, first);
+    if (view->help != HELP_NONE) {
+        add_hints(list, view, view->help == HELP_FIRST ? help + 1 : help);
     } else if (view->asks_to_leave) {
         add_hint(list, "s", "stop it");
         add_hint(list, "d", "detach");

@@ -10,7 +10,7 @@
 enum { PANES_FROM = 16, PANE_LEAST = 6, GRID_ROWS = 10, BAND_ROWS = 8, BAND_TAKEN = 12, QUESTION_ROWS = 14,
        PREDICT_ROWS = 11,
        LANES_LEAST = 4, NARROW = 60, WIDE = 100, WORDS_FROM = 7, WORDS_ROWS = 4, COLUMN_LEAST = 28, LISTING = 80,
-       GRID_MOST = 12, MEASURE_FROM = 44 };
+       GRID_MOST = 12, MEASURE_FROM = 44, OPEN_COLUMNS = 50 };
 
 static int
 least(int a, int b)
@@ -96,14 +96,25 @@ pick_panes(const struct scene *scene, const struct layout *layout, int room, enu
     return count;
 }
 
-/* How many of the panes go side by side into a row that wide, at least one. */
+/* The pane that belongs to the event has as much room on a large screen as on a small one, where it stands alone. */
 static int
-fill_row(const enum pane *panes, int count, int width)
+columns_of(const struct scene *scene, enum pane pane)
+{
+    int columns = pane_kind(pane)->least_columns;
+    return pane == pane_open(scene) ? most(columns, OPEN_COLUMNS) : columns;
+}
+
+/* How many of the panes go side by side into a row that wide. */
+static int
+fill_row(const struct scene *scene, const enum pane *panes, int count, int width)
 {
     int taken = 0, columns = 0;
-    while (taken < count && columns + pane_kind(panes[taken])->least_columns <= width)
-        columns += pane_kind(panes[taken++])->least_columns;
-    return most(taken, least(count, 1));
+    for (; taken < count; taken++) {
+        columns += columns_of(scene, panes[taken]);
+        if (columns > width)
+            break;
+    }
+    return taken;
 }
 
 static bool
@@ -117,14 +128,14 @@ is_among(const enum pane *panes, int count, enum pane pane)
 
 /* A row of panes, each as wide as its need is large. */
 static void
-place_row(struct layout *layout, struct box row, const enum pane *panes, int count)
+place_row(struct layout *layout, const struct scene *scene, struct box row, const enum pane *panes, int count)
 {
     int all = 0, before = 0;
     for (int i = 0; i < count; i++)
-        all += pane_kind(panes[i])->least_columns;
+        all += columns_of(scene, panes[i]);
     for (int i = 0; i < count; i++) {
         int left = row.width * before / all;
-        before += pane_kind(panes[i])->least_columns;
+        before += columns_of(scene, panes[i]);
         int right = row.width * before / all;
         add_slot(layout, panes[i], (struct box){ row.row, row.column + left, row.height, right - left });
     }
@@ -139,16 +150,21 @@ place_grid(struct layout *layout, const struct scene *scene, struct box band)
     int columns = most(1, band.width / COLUMN_LEAST), deep = most(1, band.height / GRID_ROWS);
     int count = pick_panes(scene, layout, least(GRID_MOST, columns * deep), picked);
     for (; rows < deep && from < count; rows++) {
-        in_row[rows] = fill_row(picked + from, count - from, band.width);
+        in_row[rows] = most(1, fill_row(scene, picked + from, count - from, band.width));
         from += in_row[rows];
     }
     enum pane open = pane_open(scene);
     bool      there = layout_slot(layout, open) != NULL || is_among(picked, from, open);
-    if (from < count && from > 0 && !there) /* what has no room is a tab */
-        picked[from - 1] = open;
+    if (from < count && from > 0 && !there) { /* in the last row, where others become tabs */
+        int first_of_row = from - in_row[rows - 1];
+        int beside = fill_row(scene, picked + first_of_row, in_row[rows - 1],
+                              band.width - columns_of(scene, open));
+        picked[first_of_row + beside] = open;
+        in_row[rows - 1] = beside + 1;
+    }
     for (int row = 0, at = 0; row < rows; at += in_row[row++]) {
         int top = band.height * row / rows, below = band.height * (row + 1) / rows;
-        place_row(layout, (struct box){ band.row + top, band.column, below - top, band.width }, picked + at,
+        place_row(layout, scene, (struct box){ band.row + top, band.column, below - top, band.width }, picked + at,
                   in_row[row]);
     }
     if (layout->slot_count > first)

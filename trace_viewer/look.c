@@ -11,7 +11,7 @@
 static void
 enter(struct view *view, struct model *model)
 {
-    size_t question = view_question(view, model);
+    size_t question = answering_waits(view, model);
     if (question == NO_EVENT && view->focus != PANE_TIMELINE && pane_has_choices(view->focus)) {
         pane_enter(model, view, view->focus);
         return;
@@ -36,7 +36,7 @@ close_or_leave(struct view *view)
 {
     bool open = view->help || view->full;
     if (view->help)
-        view->help = false;
+        view->help = HELP_NONE;
     else
         view->full = false;
     return open;

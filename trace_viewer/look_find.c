@@ -4,6 +4,8 @@
 #include "base/str.h"
 #include "find.h"
 
+#include <string.h>
+
 /* What is not found may be there, and wait for an answer. */
 const char *
 or_hidden(const struct view *view)
@@ -21,13 +23,38 @@ hunt(struct view *view, struct model *model, int direction,
 
 /* ---- / n N ---- */
 
+/* What of the run has not come yet is looked for by `u`, which is given it, so that Enter alone does it. */
 static void
-say_count(struct view *view, bool more)
+print_ahead(struct view *view, const struct model *model, struct str *out)
+{
+    struct str expression = { 0 };
+    if (view->run != RUN_PAUSED && view->run != RUN_RUNNING)
+        return;
+    find_until(view->search.find, model, &expression);
+    str_add(out, "not yet in what has run");
+    if (expression.len > 0 && str_ok(&expression)) {
+        prompt_keep(&view->prompt, "until ", str_text(&expression));
+        str_add(out, ": u runs to it");
+    }
+    str_free(&expression);
+}
+
+static void
+say_count(struct view *view, const struct model *model, bool more)
 {
     const struct search *search = &view->search;
     struct str           through = { 0 };
     if (search->first)
         find_say(search->find, &through);
+    if (search->wrapped && search->at == search->from)
+        str_addf(&through, "%sonly this one", through.len > 0 ? "; " : "");
+    else if (search->wrapped)
+        str_addf(&through, "%sfrom the %s again", through.len > 0 ? "; " : "", search->direction > 0 ? "start" : "end");
+    struct str ahead = { 0 };
+    if (search->wrapped && search->direction > 0)
+        print_ahead(view, model, &ahead);
+    str_enclose(&through, "; the next one is ", &ahead, "");
+    str_free(&ahead);
     view_say(view, "/%.200s  %zu/%zu%s%s%s%s", find_text(search->find), search->place, search->count, more ? "+" : "",
              through.len > 0 ? "  " : "", str_text(&through), or_hidden(view));
     str_free(&through);
@@ -38,15 +65,16 @@ say_none(struct view *view, const struct model *model)
 {
     const struct search *search = &view->search;
     char                 meant[128];
-    bool                 on = search->direction > 0;
+    struct str           ahead = { 0 };
+    print_ahead(view, model, &ahead);
     find_nearest(search->find, model, meant, sizeof meant);
-    if (search->count > 0)
-        view_say(view, "/%.200s  %zu/%zu%s; no %s match, %s goes %s", find_text(search->find), search->place,
-                 search->count, or_hidden(view), on ? "further" : "earlier", on ? "N" : "n", on ? "back" : "on");
+    if (ahead.len > 0 && (meant[0] == '\0' || strchr(str_text(&ahead), ':') != NULL))
+        view_say(view, "/%.200s  %s%s", find_text(search->find), str_text(&ahead), or_hidden(view));
     else if (meant[0] != '\0')
         view_say(view, "no match for /%.200s; did you mean %s?%s", find_text(search->find), meant, or_hidden(view));
     else
         view_say(view, "no match for /%.200s%s", find_text(search->find), or_hidden(view));
+    str_free(&ahead);
 }
 
 void
@@ -72,11 +100,11 @@ look_on(struct view *view, struct model *model)
     bool more = search->counted < model->seen;
     look_settle(view, model);
     if (search->telling && search->found)
-        say_count(view, more);
+        say_count(view, model, more);
     else if (search->telling && !more)
         say_none(view, model);
     search->telling &= more;
-    search->active &= more || search->count > 0; /* else n is the next stage */
+    search->active &= more || search->count > 0; /* else n is the next stop */
     return busy;
 }
 

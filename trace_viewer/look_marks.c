@@ -42,7 +42,7 @@ jump(struct view *view, struct model *model, const struct command_line *line)
         view_say(view, view->marks.jump_count == 0 ? "there was no jump yet" : "there were only %d jumps",
                  view->marks.jump_count);
     } else if (line->rest[1] != '\0' || !marks_find(&view->marks, line->rest[0], &seq)) {
-        view_say(view, "there is no mark %.40s; m and a letter sets one", line->rest);
+        view_say(view, "there is no mark %.40s; \" and a letter sets one", line->rest);
     } else {
         marks_leave(&view->marks, here);
         stand(view, model, seq);
@@ -75,7 +75,7 @@ marks(struct view *view, struct model *model, const struct command_line *line)
     for (int i = view->marks.jump_count - 1; i >= 0; i--)
         add_place(view, model, "''", view->marks.jumps[i], &text);
     if (text.len == 0)
-        view_say(view, "no marks yet; m and a letter sets one");
+        view_say(view, "no marks yet; \" and a letter sets one");
     else if (str_ok(&text))
         view_answer(view, str_text(&text));
     str_free(&text);

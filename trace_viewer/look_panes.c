@@ -177,7 +177,7 @@ help(struct view *view, struct model *model, const struct command_line *line)
         keys_explain(view, line->rest);
         return;
     }
-    view->help = !view->help;
+    view->help = view->help == HELP_KEYS ? HELP_NONE : view->help + 1;
     view->panes[PANE_TIMELINE].scroll = 0;
 }
 

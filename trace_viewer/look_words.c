@@ -36,7 +36,7 @@ take_answer(struct view *view, struct str *text)
 static void
 look_at(struct view *view, struct model *model, const struct command_line *line)
 {
-    static const struct capabilities capabilities = { 0 };
+    static const struct capabilities capabilities = { .words = true };
     const struct scene scene = { model, view, &capabilities };
     struct str         text = { 0 };
     int                rank = -1;

@@ -7,6 +7,7 @@
 #include "analysis/quantities.h"
 #include "analysis/state.h"
 #include "analysis/stats.h"
+#include "analysis/story.h"
 #include "analysis/tensors.h"
 #include "strip.h"
 #include "trace/reader.h"
@@ -14,7 +15,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARRANGE_SLICE = 1 << 16, HELD = 1 << 30 }; /* events; bytes of the trace that may stay mapped */
+/* Events; bytes of the trace that may stay mapped. */
+enum { ARRANGE_SLICE = 1 << 16, HELD = 1 << 30, STORY_LEARNED = 1 << 20 };
 
 /* Kinds and lanes may be declared while the run goes on. */
 static bool
@@ -108,6 +110,14 @@ model_refresh(struct model *model)
     return index_refresh(model->index) && take_index(model) && (moved || model->seen > before);
 }
 
+struct story *
+model_story(struct model *model)
+{
+    if (model->story == NULL)
+        model->story = story_new(model->trace);
+    return model->story;
+}
+
 void
 model_close(struct model *model)
 {
@@ -119,6 +129,7 @@ model_close(struct model *model)
     tensors_free(model->tensors);
     quantities_free(model->quantities);
     stats_free(model->stats);
+    story_free(model->story);
     if (model->state != NULL)
         state_free(model->state);
     if (model->past != NULL)
@@ -127,6 +138,16 @@ model_close(struct model *model)
     if (model->trace != NULL)
         trace_release(model->trace);
     *model = (struct model){ 0 };
+}
+
+/* true: there is more to read. Of a large trace the story is read by who walks through it. */
+static bool
+learn_story(struct model *model, size_t slice)
+{
+    struct story *story = model->seen <= STORY_LEARNED ? model_story(model) : NULL;
+    size_t        seen  = story != NULL ? story_seen(story) : 0;
+    size_t        end = seen < model->seen && model->seen - seen > slice ? seen + slice : model->seen;
+    return story != NULL && seen < model->seen && story_read(story, end) && story_seen(story) < model->seen;
 }
 
 bool
@@ -140,7 +161,8 @@ model_learn(struct model *model, size_t slice)
         model->stats = stats_new(model->trace, 0);
     bool stats = model->stats != NULL && stats_grow(model->stats, model->seen, slice);
     bool tensors = model->tensors != NULL && tensors_grow(model->tensors, slice);
-    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors || stats;
+    bool story = learn_story(model, slice);
+    return (model->quantities != NULL && quantities_grow(model->quantities, slice)) || tensors || stats || story;
 }
 
 bool

@@ -21,6 +21,7 @@ struct model {
     struct tensors    *tensors;    /* model_learn; NULL: nothing was learned yet */
     struct quantities *quantities;
     struct stats      *stats;
+    struct story      *story;      /* model_story; NULL: nobody has asked */
     struct index *index;      /* ask it by the functions below where there is one */
     size_t        lane_count;
     size_t        seen;       /* events taken in */
@@ -43,6 +44,8 @@ void model_close(struct model *model);
 bool model_compare(struct model *model, char *why, size_t why_size); /* two traces as one: from now on with `diff` */
 /* Takes in what the tensor and memory panes ask for, by so many events at most. true: there is more. */
 bool model_learn(struct model *model, size_t slice);
+/* How the run is told, read as far as whoever asked had it read; NULL: no memory. */
+struct story *model_story(struct model *model);
 bool model_has_learned(const struct model *model);         /* false when model_learn has no more: no memory for it */
 bool model_seek(struct model *model, size_t seq);          /* the state as of that event */
 bool model_seek_past(struct model *model, size_t seq);     /* the past state; NO_EVENT: none is wanted */

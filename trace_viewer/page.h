@@ -33,8 +33,6 @@ void page_free(struct page *page);
 int  page_width(const struct scene *scene, enum pane pane);
 /* Bytes in a few cells: "36 B", "2.0 MB". */
 const char *page_bytes(int64_t bytes, char out[24]);
-/* "r0-r4, r7": ranks in rising order. */
-void page_ranks(const int *ranks, size_t count, struct str *out);
 /* "lesson.lua:31": file and line of the lesson; "" for line 0. */
 void page_place(const struct model *model, uint32_t line, struct str *out);
 #endif

@@ -156,6 +156,31 @@ draw_parties(const struct scene *scene, const struct list *list, struct canvas *
     return rows;
 }
 
+/* "bucket 0: ready, 4 of 4 gradients, 2101248 B: a.weight a.bias", and where each rank stands. */
+static void
+tell(const struct scene *scene, const struct list *list, struct canvas *pane, int skip)
+{
+    struct bucket_names names;
+    struct str          text = { 0 }, parties = { 0 };
+    bucket_names(scene->model->trace, list->rank, scene->view->cursor, &names);
+    str_addf(&text, "r%d, %s\n", list->rank, list->next >= 0 ? "in sending order" : "all sent");
+    for (size_t i = 0; i < list->count; i++) {
+        const struct state_bucket *bucket = &list->buckets[i];
+        str_addf(&text, "bucket %lld: %s, %lld of %lld gradients ready", (long long)bucket->index,
+                 bucket_status(bucket), (long long)bucket->ready, (long long)bucket->params);
+        if (bucket->unused_bits != 0)
+            str_addf(&text, " (%d unused)", __builtin_popcountll(bucket->unused_bits));
+        str_addf(&text, ", %lld B: ", (long long)bucket->bytes);
+        bucket_params(scene->model->trace, bucket, &names, &text);
+        str_add(&text, "\n");
+    }
+    buckets_parties(scene->model->state, buckets_ranks(scene->model->trace), -1, &parties);
+    str_enclose(&text, "ranks: ", &parties, "\n");
+    canvas_wrap(pane, &(struct lines){ .skip = skip, .hang = 2 }, 1, (struct style){ 0 }, canvas_words(pane, &text));
+    str_free(&text);
+    str_free(&parties);
+}
+
 static void
 draw(const struct scene *scene, struct canvas *pane, int skip)
 {
@@ -167,6 +192,11 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
     if (shown.count == 0) {
         canvas_textf(pane, 0, 1, (struct style){ .ink = INK_DIM }, "r%d has no buckets yet: DDP announces them",
                      shown.rank);
+        free(shown.buckets);
+        return;
+    }
+    if (scene->capabilities->words) {
+        tell(scene, &shown, pane, skip);
         free(shown.buckets);
         return;
     }

@@ -1,10 +1,13 @@
 /* The deadlock screen. At a fault: what happened in a line; who waits for whom, ranks that went another way first; why;
  * the last call that all have done; what to try; behind it the report as the engine wrote it. Each line leads to its
- * event. An error that only repeats a fault says where that was found. */
+ * event. An error that only repeats a fault says where that was found, and who has raised it. Once it was caught it is
+ * over. */
 #include "panes.h"
 
 #include "page.h"
 #include "parties.h"
+#include "raised.h"
+#include "ranks.h"
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "trace/reader.h"
@@ -43,24 +46,6 @@ fault_at(const struct model *model, size_t seq)
     return FAULT_ERROR;
 }
 
-/* The last fault at or before the event; NO_EVENT: none. */
-static size_t
-fault_before(const struct model *model, size_t seq)
-{
-    size_t low = 0, high = model->fault_count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (model->faults[middle] <= seq)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    for (size_t i = low, tried = 0; i > 0 && tried < LOOK_BACK; i--, tried++)
-        if (fault_at(model, model->faults[i - 1]) != FAULT_NONE)
-            return model->faults[i - 1];
-    return NO_EVENT;
-}
-
 /* Where what an error only repeats was found; NO_EVENT: it is the first to say so. */
 static size_t
 found_at(const struct model *model, size_t seq)
@@ -72,18 +57,11 @@ found_at(const struct model *model, size_t seq)
             which = fault;
     size_t at = seq;
     for (int tried = 0; which != FAULT_NONE && at > 0 && tried < LOOK_BACK; tried++) {
-        at = fault_before(model, at - 1);
+        at = raised_last(model, at - 1);
         if (at == NO_EVENT || fault_at(model, at) == which)
             return at;
     }
     return NO_EVENT;
-}
-
-static const char *
-report_of(const struct model *model, size_t seq)
-{
-    const char *report = model_argument_text(model, seq, "report");
-    return report[0] != '\0' ? report : model_argument_text(model, seq, "message");
 }
 
 /* ---- the first line ---- */
@@ -153,10 +131,10 @@ print_what(const struct model *model, size_t seq, const struct parties *parties,
         break;
     case FAULT_ERROR:
         str_addf(out, "%s: ", model_argument_text(model, seq, "error"));
-        print_first_line(report_of(model, seq), out);
+        print_first_line(raised_report(model, seq), out);
         break;
     default:
-        print_first_line(report_of(model, seq), out);
+        print_first_line(raised_report(model, seq), out);
     }
     out->broken |= !str_ok(&gone);
     str_free(&gone);
@@ -225,7 +203,7 @@ add_why(struct page *page, const struct scene *scene, size_t seq, const struct p
 {
     struct str  text = { 0 };
     const char *operation;
-    print_cause(report_of(scene->model, seq), &text);
+    print_cause(raised_report(scene->model, seq), &text);
     if (text.len == 0)
         print_circle(parties, &text);
     add_told(page, seq, "why", &text, width);
@@ -258,7 +236,7 @@ print_try(const struct scene *scene, size_t seq, const struct parties *parties, 
     case FAULT_MISMATCH:
         if (party != NULL && party->rank_count > 0 && party->ranks[0] >= 0) {
             str_add(out, "Tab Enter back to ");
-            page_ranks(party->ranks, 1, out);
+            ranks_print(party->ranks, 1, out);
             str_add(out, party->first->stands == STANDS_RETURNED ? "'s end" : party->first->stands == STANDS_KILLED
                                                                              ? "'s death" : "'s call");
         } else
@@ -274,7 +252,7 @@ print_try(const struct scene *scene, size_t seq, const struct parties *parties, 
         str_add(out, "work:wait() before the tensor is used   S back to that use");
         break;
     case FAULT_DIVERGENCE:
-        str_add(out, "S back to the last step   N to the last stage that changed it");
+        str_add(out, "S back to the last step   M to the last stage that changed it");
         break;
     default:
         str_add(out, "S back to what led to it   E the fault before");
@@ -348,29 +326,52 @@ compose_fault(const struct scene *scene, size_t seq, int width, struct page *pag
     parties_free(&parties);
 }
 
+/* An error that ranks raise, and who started them, is told once: who has raised it so far is a line of it. */
+static void
+add_raised(struct page *page, const struct scene *scene, size_t seq, int width)
+{
+    struct str text = { 0 };
+    raised_print_lanes(scene->model, seq, scene->view->cursor, &text);
+    add_told(page, NO_EVENT, "on", &text, width);
+    str_free(&text);
+}
+
 static void
 compose_echo(const struct scene *scene, size_t found, int width, struct page *page)
 {
     struct str text = { 0 };
-    print_first_line(report_of(scene->model, found), &text);
+    print_first_line(raised_report(scene->model, found), &text);
     add_head(page, found, faults[fault_at(scene->model, found)].head, &text, width);
     str_clear(&text);
-    print_cause(report_of(scene->model, found), &text);
+    print_cause(raised_report(scene->model, found), &text);
     add_told(page, found, "why", &text, width);
+    add_raised(page, scene, found, width);
     str_clear(&text);
     str_addf(&text, "at event %zu; Tab Enter goes there: who waits for whom", found);
     add_told(page, found, "found", &text, width);
     str_free(&text);
 }
 
-/* As of the cursor; between faults what the last one was. */
+/* The report's part that the lines above have not told: behind its first lines, which say what and why. */
+static void
+add_rest(struct page *page, const char *report)
+{
+    const char *rest = strstr(report, "\n\n");
+    if (rest == NULL)
+        return;
+    page_add(page, NO_EVENT, (struct style){ 0 }, "");
+    page_lines(page, NO_EVENT, (struct style){ .ink = INK_DIM }, rest + 2);
+}
+
+/* As of the cursor: the last fault, as long as nobody has caught it. */
 static void
 compose(const struct scene *scene, int width, struct page *page)
 {
     const struct model *model = scene->model;
-    size_t seq = fault_before(model, scene->view->cursor);
-    if (seq == NO_EVENT) {
-        page_add(page, NO_EVENT, (struct style){ .ink = INK_DIM }, "nothing has gone wrong so far");
+    size_t seq = raised_last(model, scene->view->cursor);
+    if (seq == NO_EVENT || raised_is_over(model, seq, scene->view->cursor)) {
+        page_add(page, seq, (struct style){ .ink = INK_DIM },
+                 seq == NO_EVENT ? "nothing has gone wrong so far" : "what went wrong was caught; E goes back to it");
         return;
     }
     size_t found = fault_at(model, seq) == FAULT_ERROR ? found_at(model, seq) : seq;
@@ -378,11 +379,7 @@ compose(const struct scene *scene, int width, struct page *page)
         compose_fault(scene, seq, width, page);
     else
         compose_echo(scene, found, width, page);
-    const char *report = report_of(model, found != NO_EVENT ? found : seq);
-    if (report[0] == '\0')
-        return;
-    page_add(page, NO_EVENT, (struct style){ 0 }, "");
-    page_lines(page, NO_EVENT, (struct style){ .ink = INK_DIM }, report);
+    add_rest(page, raised_report(model, found != NO_EVENT ? found : seq));
 }
 
 static enum concern
@@ -391,7 +388,8 @@ concern(const struct scene *scene)
     const struct model *model = scene->model;
     if (fault_at(model, scene->view->cursor) != FAULT_NONE)
         return CONCERN_EVENT;
-    return model->fault_count > 0 && fault_before(model, scene->view->cursor) != NO_EVENT ? CONCERN_SOME : CONCERN_NONE;
+    size_t last = raised_last(model, scene->view->cursor);
+    return last != NO_EVENT && !raised_is_over(model, last, scene->view->cursor) ? CONCERN_SOME : CONCERN_NONE;
 }
 
 const struct pane_kind deadlock_pane = { .name = "Fault", .least_columns = 40, .takes_band = true, .of_state = true,

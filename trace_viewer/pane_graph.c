@@ -119,6 +119,15 @@ draw_node(const struct scene *scene, const struct listing *listing, struct canva
 }
 
 static void
+tell(const struct backward *backward, struct canvas *pane, int skip)
+{
+    struct str text = { 0 };
+    backward_print(backward, &text);
+    canvas_wrap(pane, &(struct lines){ .skip = skip, .hang = 2 }, 1, (struct style){ 0 }, canvas_words(pane, &text));
+    str_free(&text);
+}
+
+static void
 draw(const struct scene *scene, struct canvas *pane, int skip)
 {
     struct listing listing;
@@ -129,7 +138,13 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
         return;
     }
     const struct backward *backward = listing.backward;
-    if (backward->when == BACKWARD_NEXT && veil_hides(&scene->view->veil, scene->model, backward->begin))
+    bool hidden = backward->when == BACKWARD_NEXT && veil_hides(&scene->view->veil, scene->model, backward->begin);
+    if (scene->capabilities->words && !hidden) {
+        tell(backward, pane, skip);
+        unlist(&listing);
+        return;
+    }
+    if (hidden)
         str_add(&heading, "the next backward waits for your answer");
     else
         backward_heading(backward, &heading);

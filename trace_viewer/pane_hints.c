@@ -60,16 +60,21 @@ draw_check(const struct scene *scene, size_t seq, struct canvas *pane, struct li
     const char *name = model_argument_text(scene->model, seq, "text");
     const char *detail = model_argument_text(scene->model, seq, "detail");
     struct str  text = { 0 };
-    str_add(&text, "\u00d7 ");
+    bool edited = view_is_edited(scene->view, seq);
+    str_add(&text, edited ? "not ok in the changed run: " : "\u00d7 ");
     visible_add(&text, name, strlen(name), VISIBLE_LINE);
     if (event->rank >= 0)
         str_addf(&text, "  r%d", event->rank);
     if (event->line > 0)
         str_addf(&text, "  line %u", event->line);
-    canvas_wrap(pane, lines, 1, (struct style){ .ink = WORK_FAULT, .attr = ATTR_BOLD }, canvas_words(pane, &text));
+    canvas_wrap(pane, lines, 1, (struct style){ .ink = edited ? INK_ACCENT : WORK_FAULT, .attr = ATTR_BOLD },
+                canvas_words(pane, &text));
     str_free(&text);
     if (detail[0] != '\0')
         canvas_wrap(pane, lines, 3, (struct style){ 0 }, detail);
+    if (edited)
+        canvas_wrap(pane, lines, 3, (struct style){ 0 },
+                    "the run was changed: the lesson's numbers are for the one before");
 }
 
 static void

@@ -1,14 +1,15 @@
-/* The lesson's words so far: what was said, asked and checked up to the cursor, and the line of the lesson that
- * runs. The answer of the question one stands at is masked until it was asked for. For other panes:
- * lesson_line. */
+/* The lesson's words so far: what was said, asked and checked up to the cursor. Its text is the source pane's. The
+ * answer of the question one stands at is masked until it was asked for. For other panes: lesson_line. */
 #include "panes.h"
 
 #include "answering.h"
 #include "base/str.h"
+#include "base/vec.h"
 #include "base/visible.h"
 #include "glyph.h"
+#include "heading.h"
 #include "question.h"
-#include "secrets.h"
+#include "raised.h"
 #include "trace/reader.h"
 
 #include <stdio.h>
@@ -31,34 +32,6 @@ lesson_line(const struct model *model, size_t seq)
     return 0;
 }
 
-/* The lesson's text around its current line, in the rows of `pane`. */
-static void
-draw_lines(const struct model *model, const struct view *view, struct canvas *pane, const struct secrets *secrets)
-{
-    const char *text = secrets->text;
-    int         row = 0, rows = pane->height;
-    uint32_t current = lesson_line(model, view->cursor), number = 1;
-    uint32_t first = current > (uint32_t)rows / 2 ? current - (uint32_t)rows / 2 : 1;
-    while (*text != '\0' && number < first + (uint32_t)rows) {
-        size_t length = strcspn(text, "\n");
-        if (number >= first) {
-            char line[512];
-            secrets_line(secrets, text, length, line, sizeof line);
-            bool here = number == current;
-            struct style style = { .attr = here ? ATTR_BOLD : 0, .ink = here ? INK_PLAIN : INK_DIM };
-            if (here)
-                canvas_put(pane, row, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, 0x25ba);
-            int column = canvas_textf(pane, row, 1, (struct style){ .ink = INK_DIM }, "%3u ", number);
-            canvas_text(pane, row, column, style, line);
-            if (column + glyph_width(line, pane->width + 1) > pane->width)
-                canvas_put(pane, row, pane->width - 1, style, 0x2026); /* it goes on */
-            row++;
-        }
-        number++;
-        text += length + (text[length] == '\n');
-    }
-}
-
 /* What begins at `at` takes at most `room` cells. */
 static bool
 fits(const char *at, int room)
@@ -66,25 +39,40 @@ fits(const char *at, int room)
     return glyph_width(at, room + 1) <= room;
 }
 
+/* Behind the choices of a question that is open, where the line has room: what one may always say. */
+static void
+print_unknown(const struct model *model, size_t seq, bool has_room, struct str *out)
+{
+    int count = question_choices(model, seq);
+    if (has_room && count > 0)
+        str_addf(out, "   %c) " QUESTION_UNKNOWN, 'a' + (count - 1) % 26);
+    str_add(out, "\n");
+}
+
 /* The question's words; its choices behind them where the line has room, else on one line, else each on its own. */
 static void
-print_asked(const struct model *model, size_t seq, int width, struct str *out)
+print_asked(const struct model *model, size_t seq, int width, bool open, struct str *out)
 {
+    enum { UNKNOWN_WIDTH = sizeof "   a) " QUESTION_UNKNOWN - 1 };
     const char *words = model_argument_text(model, seq, "question");
-    const char *choices = question_choices(model, seq) > 1 ? strstr(words, "  a) ") : NULL;
+    const char *choices = question_choices(model, seq) > 0 ? strstr(words, "  a) ") : NULL;
+    struct question_choice choice;
+    open &= strstr(words, ") " QUESTION_UNKNOWN) == NULL; /* the lesson says it itself */
     if (choices == NULL || fits(words, width - 2)) {
-        str_addf(out, "? %s\n", words);
+        str_addf(out, "? %s", words);
+        print_unknown(model, seq, open && fits(words, width - 2 - UNKNOWN_WIDTH), out);
         return;
     }
     str_addf(out, "? %.*s\n", (int)(choices - words), words);
     choices += 2;
     if (fits(choices, width - HANG)) {
-        str_addf(out, "%s\n", choices);
+        str_add(out, choices);
+        print_unknown(model, seq, open && fits(choices, width - HANG - UNKNOWN_WIDTH), out);
         return;
     }
-    struct question_choice choice;
     for (int i = 0; question_choice(model, seq, i, &choice); i++)
-        str_addf(out, "%c) %.*s\n", 'a' + i % 26, (int)choice.text.length, choice.text.text);
+        if (strstr(choices, ") " QUESTION_UNKNOWN) != NULL || !question_is_unknown(choice.text))
+            str_addf(out, "%c) %.*s\n", 'a' + i % 26, (int)choice.text.length, choice.text.text);
 }
 
 /* What was answered, and what is said of it where it is wrong. */
@@ -92,7 +80,7 @@ static void
 print_given(const struct model *model, const struct given *given, struct str *out)
 {
     struct question_choice choice;
-    if (given == NULL || given->how != GIVEN_ANSWER)
+    if (given == NULL || given->how < GIVEN_UNKNOWN)
         return;
     if (given->choice < 0) {
         str_addf(out, "you: %s\n", given->text);
@@ -110,7 +98,7 @@ static void
 print_question(const struct telling *telling, size_t seq, int width, struct str *out)
 {
     const struct model *model = telling->model;
-    print_asked(model, seq, width, out);
+    print_asked(model, seq, width, false, out);
     if (asking_is_open(&telling->view->asking, seq)) {
         str_add(out, "put off; :question comes back to it");
         return;
@@ -156,7 +144,7 @@ draw_open_question(const struct telling *telling, size_t seq, struct canvas *pan
     struct str  text = { 0 };
     struct question_choice choice;
     if (telling->brief && !taken)
-        print_asked(model, seq, pane->width - 1, &text);
+        print_asked(model, seq, pane->width - 1, true, &text);
     else
         str_addf(&text, "? %.*s", (int)(choices != NULL ? (size_t)(choices - words) : strlen(words)), words);
     canvas_wrap(pane, lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, canvas_words(pane, &text));
@@ -170,15 +158,34 @@ draw_open_question(const struct telling *telling, size_t seq, struct canvas *pan
                     answering_hint(telling->view, model));
 }
 
-/* What failed and why; the tables below that have no room here, and are among the event's arguments. */
+/* What failed and why, and who has raised it so far; the tables below that have no room here, and are among the event's
+ * arguments. */
 static void
-print_fault(const struct model *model, size_t seq, struct str *out)
+print_fault(const struct telling *telling, size_t seq, struct str *out)
 {
-    const char *report = model_argument_text(model, seq, "report");
-    const char *text   = report[0] != '\0' ? report : model_argument_text(model, seq, "message");
-    const char *tables = strstr(text, "\n\n");
-    int         length = (int)(tables != NULL ? (size_t)(tables - text) : strlen(text));
-    str_addf(out, "\u00d7 %s: %.*s", model_kind(model, seq), length, text);
+    const struct model *model = telling->model;
+    const char         *text = raised_report(model, seq), *tables = strstr(text, "\n\n");
+    struct str          lanes = { 0 };
+    raised_print_lanes(model, seq, telling->view->cursor, &lanes);
+    str_addf(out, "\u00d7 %s", model_kind(model, seq));
+    str_enclose(out, " on ", &lanes, "");
+    str_addf(out, ": %.*s", (int)(tables != NULL ? (size_t)(tables - text) : strlen(text)), text);
+    str_free(&lanes);
+}
+
+/* At the lesson's end: what was answered. "I do not know" is neither right nor wrong. */
+static void
+print_answers(const struct asking *asking, struct str *out)
+{
+    static const struct { enum given_how how; const char *words; } rows[] = {
+        { GIVEN_RIGHT, "right" }, { GIVEN_WRONG, "wrong" }, { GIVEN_UNKNOWN, QUESTION_UNKNOWN },
+        { GIVEN_SHOWN, "shown" }, { GIVEN_LATER, "put off" },
+    };
+    for (size_t i = 0; i < countof(rows); i++) {
+        size_t count = asking_count(asking, rows[i].how);
+        if (count > 0)
+            str_addf(out, "%s%zu %s", out->len > 0 ? ", " : "your answers: ", count, rows[i].words);
+    }
 }
 
 static void
@@ -200,15 +207,23 @@ draw_item(const struct telling *telling, size_t seq, struct canvas *pane, struct
     } else if (model_is_lesson(model, seq, "check")) {
         int64_t ok = 0;
         model_argument(model, seq, "ok", &ok);
-        style.ink = ok ? INK_GOOD : WORK_FAULT;
+        bool edited = !ok && view_is_edited(telling->view, seq);
+        style.ink = ok ? INK_GOOD : edited ? INK_ACCENT : WORK_FAULT;
         const char *name = model_argument_text(model, seq, "text");
-        str_add(&text, ok ? "ok " : "NOT OK ");
+        str_add(&text, ok ? "ok " : edited ? "not ok in the changed run: " : "NOT OK ");
         visible_add(&text, name, strlen(name), VISIBLE_LINE); /* a name has one line, whatever it says */
-        if (!ok)
-            str_addf(&text, "\n%s", model_argument_text(model, seq, "detail"));
+        const char *detail = ok ? "" : model_argument_text(model, seq, "detail");
+        str_addf(&text, "%s%s", detail[0] != '\0' ? "\n" : "", detail);
+        if (edited)
+            str_addf(&text, "\nThe lesson's numbers are for the unchanged run. You changed this one at event %zu: %s.",
+                     telling->view->edited.at, telling->view->edited.how);
     } else if (model_work(model, seq) == WORK_FAULT) {
+        if (raised_repeats(model, seq))
+            return;
         style.ink = WORK_FAULT;
-        print_fault(model, seq, &text);
+        print_fault(telling, seq, &text);
+    } else if (model_is_lesson(model, seq, "end")) {
+        print_answers(&telling->view->asking, &text);
     }
     canvas_wrap(pane, lines, 1, style, canvas_words(pane, &text));
     str_free(&text);
@@ -305,6 +320,30 @@ first_new(const struct model *model, const struct view *view)
     return said_until(model, stepped ? view->before : view->cursor);
 }
 
+/* Answers the rows that it takes. */
+static int
+draw_heading(const struct scene *scene, struct canvas *pane)
+{
+    struct str   text = { 0 };
+    struct lines lines = { .hang = HANG };
+    heading_print_beside_words(scene->model, scene->view, &text);
+    if (text.len > 0)
+        canvas_wrap(pane, &lines, 1, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, canvas_words(pane, &text));
+    str_free(&text);
+    return lines.row;
+}
+
+static int
+rows_of_heading(const struct scene *scene, int width)
+{
+    struct canvas probe;
+    if (!canvas_init(&probe, width > 0 ? width : 1, MOST_ROWS))
+        return 0;
+    int rows = draw_heading(scene, &probe);
+    canvas_free(&probe);
+    return rows;
+}
+
 int
 lesson_new_rows(const struct scene *scene, int width)
 {
@@ -312,7 +351,9 @@ lesson_new_rows(const struct scene *scene, int width)
     if (view->cursor == NO_EVENT)
         return 0;
     size_t first = first_new(scene->model, view), end = said_until(scene->model, view->cursor);
-    return first < end ? rows_of_items(&(struct telling){ scene->model, view, false, false }, first, end, width) : 0;
+    return first == end ? 0
+         : rows_of_heading(scene, width) +
+           rows_of_items(&(struct telling){ scene->model, view, false, false }, first, end, width);
 }
 
 /* From the newest item backwards, as many as `rows` rows show. Answers the first, and in `rows` how many they take. */
@@ -337,8 +378,8 @@ first_shown(const struct telling *telling, size_t end, const struct canvas *pane
     return first;
 }
 
-/* The items up to the cursor, the last ones last, so that the newest is always on the screen. Answers the rows used. */
-static int
+/* The items up to the cursor, the last ones last, so that the newest is always on the screen. */
+static void
 draw_said(const struct model *model, const struct view *view, struct canvas *pane, int scrolled)
 {
     struct telling telling = { model, view, pane->height <= LESSON_BRIEF_ROWS, false };
@@ -354,7 +395,6 @@ draw_said(const struct model *model, const struct view *view, struct canvas *pan
     int skip = rows - pane->height - scrolled;
     struct lines lines = { .skip = skip > 0 ? skip : 0, .hang = HANG };
     draw_items(&telling, first, end, pane, &lines);
-    return lines.row;
 }
 
 /* For a projector: what is new alone, in the middle, bold, with a row between its rows where there is room. */
@@ -367,6 +407,8 @@ draw_large(const struct scene *scene, struct canvas *pane)
     struct canvas words;
     int           width = pane->width >= LARGE_FROM ? pane->width * 3 / 4 : pane->width;
     first = first == end && end > 0 ? end - 1 : first;
+    while (first > 0 && first < end && raised_repeats(scene->model, scene->model->lessons[first]))
+        first--; /* it has nothing to say of its own */
     if (!canvas_init(&words, width > 0 ? width : 1, MOST_ROWS)) {
         canvas_starve(pane);
         return;
@@ -391,24 +433,9 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
         draw_large(scene, pane);
         return;
     }
-    const struct model *model = scene->model;
-    const struct view  *view = scene->view;
-    const char *path, *text = trace_source_text(model->trace, &path);
-    bool asked = model_is_lesson(model, view->cursor, "ask") || view_is_predicting(view); /* needs the rows more */
-    int  least = asked ? 8 : 4;
-    int  lines = text[0] == '\0' || pane->height < least ? 0 : pane->height < 8 || asked ? 1 : pane->height * 2 / 5;
-    if (lesson_new_rows(scene, pane->width) > pane->height - lines)
-        lines = 0; /* what is new comes before what is all around it */
-    struct canvas words = canvas_part(pane, 0, 0, pane->height - lines, pane->width);
-    int used = draw_said(model, view, &words, skip);
-    int from = lines > 1 ? used + 1 : pane->height - lines; /* what the words leave */
-    struct canvas rest = canvas_part(pane, from, 0, pane->height - from, pane->width);
-    struct secrets secrets;
-    if (secrets_find(model, view, text, &secrets))
-        draw_lines(model, view, &rest, &secrets);
-    else
-        canvas_starve(pane);
-    secrets_free(&secrets);
+    int           heading = skip == 0 ? draw_heading(scene, pane) : 0;
+    struct canvas words = canvas_part(pane, heading, 0, pane->height - heading, pane->width);
+    draw_said(scene->model, scene->view, &words, skip);
 }
 
 static enum concern

@@ -161,7 +161,7 @@ draw_device(const struct scene *scene, struct canvas *pane, int row, int device,
     canvas_textf(pane, row, 1, (struct style){ .attr = own ? ATTR_BOLD : 0 }, "%-*s%8s peak %8s", NAME, name,
                  short_bytes(memory.allocated, now), short_bytes(memory.peak, peak));
     look->columns = pane->width - NAME - FIGURES - 1;
-    if (look->columns < STRIP_LEAST)
+    if (look->columns < STRIP_LEAST || scene->capabilities->words)
         return -1;
     return draw_strip(scene, pane, (struct stretch){ row, NAME + FIGURES, look->columns }, look, device);
 }
@@ -182,7 +182,7 @@ draw_devices(const struct scene *scene, struct canvas *pane, int row, int rows)
     first = first + rows > last + 1 && count > rows ? last + 1 - rows : first;
     for (int device = first; device <= last && device < first + rows; device++, row++) {
         int peak = draw_device(scene, pane, row, device, device == own, &look);
-        if (device == own && look.columns >= STRIP_LEAST && pane->height > 6)
+        if (device == own && look.columns >= STRIP_LEAST && pane->height > 6 && !scene->capabilities->words)
             draw_marks(scene, pane, (struct stretch){ ++row, NAME + FIGURES, look.columns }, &look, peak);
     }
     return row;
@@ -207,7 +207,7 @@ draw_bar(struct canvas *pane, struct stretch place, const struct state_memory *m
 
 /* "P parameters  3.81M 48%", as many beside each other as there is room for. Answers the row behind. */
 static int
-draw_roles(struct canvas *pane, int row, int device, const struct state_memory *memory)
+draw_roles(struct canvas *pane, int row, int device, const struct state_memory *memory, bool draws)
 {
     int  letters = pane->width >= 2 * (COLUMN + 4) ? 15 : 11, wide = COLUMN + letters - 11;
     int  places = pane->width / wide, place = 0;
@@ -219,7 +219,7 @@ draw_roles(struct canvas *pane, int row, int device, const struct state_memory *
                           (unsigned long long)memory->blocks);
     if (memory->reserved > 0)
         column = canvas_textf(pane, row, column, dim(), ", %s reserved", shortest_bytes(memory->reserved, reserved));
-    if (pane->width - column - 2 >= BAR_LEAST)
+    if (draws && pane->width - column - 2 >= BAR_LEAST)
         draw_bar(pane, (struct stretch){ row, column + 1, pane->width - column - 2 }, memory);
     row++;
     for (int role = 0; role < MEMORY_ROLES; role++) {
@@ -293,7 +293,7 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
     struct state_memory memory = state_memory(scene->model->state, own);
     int row = draw_devices(scene, pane, 0, pane->height > 9 ? (pane->height - 4) / 3 : 1);
     if (row < pane->height)
-        row = draw_roles(pane, row, own, &memory);
+        row = draw_roles(pane, row, own, &memory, !scene->capabilities->words);
     draw_blocks(scene, pane, row, skip);
 }
 

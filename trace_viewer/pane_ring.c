@@ -441,6 +441,15 @@ draw_picture(const struct ring *ring, int row)
 }
 
 static void
+tell(const struct rounds *rounds, struct canvas *pane, int skip)
+{
+    struct str text = { 0 };
+    rounds_print(rounds, &text);
+    canvas_wrap(pane, &(struct lines){ .skip = skip, .hang = 2 }, 1, (struct style){ 0 }, canvas_words(pane, &text));
+    str_free(&text);
+}
+
+static void
 draw(const struct scene *scene, struct canvas *pane, int skip)
 {
     struct rounds *rounds = rounds_of(scene);
@@ -451,6 +460,11 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
     int line = scene->view->panes[PANE_RING].line;
     if (rounds->when == ROUNDS_NEXT && veil_hides(&scene->view->veil, scene->model, rounds->begin)) {
         canvas_text(pane, 0, 1, (struct style){ .ink = INK_DIM }, "the next collective waits for your answer");
+        rounds_free(rounds);
+        return;
+    }
+    if (scene->capabilities->words) {
+        tell(rounds, pane, skip);
         rounds_free(rounds);
         return;
     }

@@ -54,11 +54,12 @@ draw(const struct scene *scene, struct canvas *pane, int skip)
         struct str   text = { 0 };
         canvas_put(pane, i - skip, 0, (struct style){ .ink = INK_ACCENT, .attr = ATTR_BOLD }, chosen ? 0x25ba : ' ');
         canvas_textf(pane, i - skip, 1, style, "%c%d", branch->present ? '*' : ' ', branch->number);
-        draw_line(pane, i - skip, branch, most, width);
+        if (!scene->capabilities->words)
+            draw_line(pane, i - skip, branch, most, width);
         str_addf(&text, "%s at %zu", branch->how, branch->to);
         if (branch->change[0] != '\0')
             str_addf(&text, ", %s at %zu", branch->change, branch->from);
-        int column = NAMES + width + 1;
+        int column = scene->capabilities->words ? NAMES : NAMES + width + 1;
         canvas_cut(pane, (struct stretch){ i - skip, column, pane->width - column }, style, canvas_words(pane, &text));
         str_free(&text);
     }

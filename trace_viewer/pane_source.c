@@ -51,7 +51,7 @@ title(const struct scene *scene, struct str *out)
     const struct view  *view = scene->view;
     size_t seq = view->cursor == NO_EVENT ? NO_EVENT : shown_event(model, view->cursor);
     const struct trace_event *event = trace_event(model->trace, seq);
-    if (event == NULL) {
+    if (event == NULL || veil_hides(&view->veil, model, view->cursor)) {
         str_add(out, "Source");
         return;
     }

@@ -117,7 +117,7 @@ add_kind(const struct kind_sums *sums, const char *name, int width, struct page 
 }
 
 static void
-add_rank(int rank, const struct rank_sums *sums, struct page *page)
+add_rank(int rank, const struct rank_sums *sums, bool words, struct page *page)
 {
     uint64_t all = sums->busy + sums->wait + sums->communication;
     unsigned share[3];
@@ -127,10 +127,10 @@ add_rank(int rank, const struct rank_sums *sums, struct page *page)
     share[1] = (unsigned)(sums->communication * 100 / all);
     share[2] = 100 - share[0] - share[1];
     char bar[3 * BAR + 1] = "";
-    for (unsigned i = 0; i < BAR; i++)
+    for (unsigned i = 0; i < BAR && !words; i++)
         strcat(bar, i * 100 < share[0] * BAR ? "\u2588" : i * 100 < (share[0] + share[1]) * BAR ? "\u2592" : "\u2500");
-    page_addf(page, NO_EVENT, (struct style){ 0 }, "r%-3d %s busy %3u%%  comm %3u%%  wait %3u%%", rank, bar, share[0],
-              share[1], share[2]);
+    page_addf(page, NO_EVENT, (struct style){ 0 }, "r%-3d %s%sbusy %3u%%  comm %3u%%  wait %3u%%", rank, bar,
+              words ? "" : " ", share[0], share[1], share[2]);
 }
 
 static void
@@ -187,7 +187,7 @@ compose(const struct scene *scene, int width, struct page *page)
     add_head(scene, stats, width, page);
     bool ranks = choice_of(scene->view).order == BY_RANK;
     for (size_t rank = 0; ranks && rank < stats->rank_count && !scene->view->veil.draws; rank++)
-        add_rank((int)rank, &stats->ranks[rank], page);
+        add_rank((int)rank, &stats->ranks[rank], scene->capabilities->words, page);
     if (ranks && stats->rank_count == 0)
         page_add(page, NO_EVENT, (struct style){ .ink = INK_DIM }, "there are no ranks in it");
     if (!ranks)

@@ -3,6 +3,7 @@
 #include "panes.h"
 
 #include "page.h"
+#include "ranks.h"
 #include "analysis/state.h"
 #include "analysis/waits.h"
 #include "trace/reader.h"
@@ -29,7 +30,7 @@ add_call(const struct waits *waits, size_t which, int64_t most, int *ranks, stru
     for (size_t i = which; i < waits->call_count; i++)
         if (stand_alike(call, &waits->calls[i]))
             ranks[count++] = waits->calls[i].rank;
-    page_ranks(ranks, count, &who);
+    ranks_print(ranks, count, &who);
     str_addf(&what, "%s #%lld", call->operation, (long long)call->number);
     if (call->done < 0)
         str_add(&what, ", none done");
@@ -67,7 +68,7 @@ add_group(const struct waits *waits, int group, int *ranks, struct page *page)
         ranks[members++] = waits->calls[i].rank;
     }
     struct str who = { 0 };
-    page_ranks(ranks, members, &who);
+    ranks_print(ranks, members, &who);
     page->starved |= !str_ok(&who);
     page_addf(page, NO_EVENT, (struct style){ .attr = ATTR_BOLD }, "group %d%s  %s called in it, up to #%lld", group,
               group == 0 ? " (default)" : "", str_text(&who), (long long)most);
@@ -116,7 +117,7 @@ add_awaited(const struct waits *waits, struct page *page)
         }
         if (told)
             continue;
-        page_ranks(ranks, count, &who);
+        ranks_print(ranks, count, &who);
         page->starved |= !str_ok(&who);
         page_addf(page, first->seq, (struct style){ .ink = WORK_WAIT }, "key %s  %s wait%s for it", first->name,
                   str_text(&who), count == 1 ? "s" : "");

@@ -5,6 +5,7 @@
 
 #include "page.h"
 #include "parties.h"
+#include "ranks.h"
 #include "analysis/state.h"
 #include "base/vec.h"
 #include "trace/reader.h"
@@ -61,7 +62,7 @@ print_awaited(const struct model *model, const struct waits *waits, const struct
         str_addf(out, " #%lld", (long long)waiter->number);
     if (waiter->count > 0) {
         str_add(out, " \u2500\u2500\u25ba ");
-        page_ranks(waits->targets + waiter->first, waiter->count, out);
+        ranks_print(waits->targets + waiter->first, waiter->count, out);
     } else if (waiter->holder >= 0 && waiter->awaits == AWAITS_LOCK) {
         str_addf(out, " \u2500\u2500\u25ba %s", trace_lane_at(model->trace, (size_t)waiter->holder)->name);
     }

@@ -138,7 +138,7 @@ add_absence(const struct scene *scene, const struct seen_tensor *tensor, const s
     else if (facts.freed != SIZE_MAX)
         str_addf(out, "its memory was given back by event %zu", facts.freed);
     else if (tensor->device >= 0)
-        str_addf(out, "no values yet: dev%d has not come so far", tensor->device);
+        str_addf(out, "no values yet: dev%d is behind the host: it comes when its kernel ends", tensor->device);
     else
         str_add(out, "no values yet: nothing was written to it");
 }
@@ -275,7 +275,8 @@ add_changes(const struct seen_tensor *tensor, const struct tensor_sheet *sheet, 
         str_addf(out, " since event %zu", base);
 }
 
-static void
+/* Answers the row below; why there are no values takes as many as it needs. */
+static int
 draw_summary(const struct scene *scene, const struct tensor_sheet *sheet, struct canvas *pane, int row)
 {
     const struct seen_tensor *tensor = sheet->tensor;
@@ -294,13 +295,18 @@ draw_summary(const struct scene *scene, const struct tensor_sheet *sheet, struct
             tensor_value_exact(tensor, element, exact);
         str_addf(&text, "] = %s", exact);
         put_line(pane, row, 1, (struct style){ .attr = ATTR_BOLD }, &text);
-        return;
+        return row + 1;
     }
-    if (summary.known > 0)
+    if (summary.known > 0) {
         add_summary(&summary, &text);
-    else
-        add_absence(scene, tensor, sheet->now, &text);
-    put_facts(pane, row, 1, dim(), &text);
+        put_facts(pane, row, 1, dim(), &text);
+        return row + 1;
+    }
+    struct lines lines = { .row = row };
+    add_absence(scene, tensor, sheet->now, &text);
+    canvas_wrap(pane, &lines, 1, dim(), canvas_words(pane, &text));
+    str_free(&text);
+    return lines.row;
 }
 
 /* false: there is nothing to say. */
@@ -362,7 +368,7 @@ draw_sharers(const struct scene *scene, const struct seen_tensor *tensor, struct
     size_t  count = facts.known && tensor->shaped ? parts_of_storage(scene, tensor, elements, parts) : 0;
     int     left = 2, right = pane->width - 2, column = left;
     bool    utf8 = scene->capabilities->utf8;
-    if (count == 0 || right - left < 12 || pane->height <= row)
+    if (count == 0 || right - left < 12 || pane->height <= row || scene->capabilities->words)
         return false;
     canvas_put(pane, row, left - 1, dim(), '[');
     for (size_t i = 0; i <= count; i++) {
@@ -518,7 +524,7 @@ draw_chosen(const struct scene *scene, const struct subject *subject, struct can
     int  want = tensor->shaped ? tensor_grid_rows(&sheet, pane->width, rows) : 0;
     bool side = peers.count > 1 && peers.differ > 0 && pane->width >= 40 && sheet.element < 0 && rows > 4;
     if (rows > 1 && (rows > 2 || now.count == 0))
-        draw_summary(scene, &sheet, pane, row++);
+        row = draw_summary(scene, &sheet, pane, row);
     if (rows - row > 2 && draw_changes(tensor, &sheet, subject->base, pane, row))
         row++;
     if (peers.count > 1 && rows - row > 2)

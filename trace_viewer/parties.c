@@ -1,6 +1,7 @@
 /* Parties of ranks. Interface: parties_take, parties_print and its like, parties_free. */
 #include "parties.h"
 
+#include "ranks.h"
 #include "base/vec.h"
 #include "trace/reader.h"
 
@@ -121,7 +122,7 @@ parties_print_gone(const struct parties *parties, struct str *out)
         if (!party->differs || party->first->stands < STANDS_RETURNED)
             continue;
         str_add(out, out->len > 0 ? ", " : "");
-        page_ranks(party->ranks, party->rank_count, out);
+        ranks_print(party->ranks, party->rank_count, out);
         if (party->first->stands == STANDS_KILLED)
             str_addf(out, " %s killed", one ? "was" : "were");
         else
@@ -185,7 +186,7 @@ print_targets(const struct parties *parties, const struct party *party, struct s
     else if (count > 0 && inside && party->rank_count > 1)
         str_add(out, "each other");
     else
-        page_ranks(targets, count, out);
+        ranks_print(targets, count, out);
     free(targets);
 }
 
@@ -263,7 +264,7 @@ print_row(const struct parties *parties, const struct scene *scene, const struct
         str_clear(&row->column[i]);
     row->event = waiter->seq;
     if (waiter->rank >= 0)
-        page_ranks(party->ranks, party->rank_count, &row->column[0]);
+        ranks_print(party->ranks, party->rank_count, &row->column[0]);
     else
         str_add(&row->column[0], trace_lane_at(scene->model->trace, waiter->lane)->name);
     if (waiter->stands == STANDS_WAITING)

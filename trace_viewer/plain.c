@@ -40,7 +40,7 @@ tell_answers(struct view *view)
 static bool
 tell_step(struct driver *driver)
 {
-    static const struct capabilities capabilities = { 0 };
+    static const struct capabilities capabilities = { .words = true };
     struct view *view = driver->view;
     struct str   text = { 0 };
     if (view->cursor != NO_EVENT)

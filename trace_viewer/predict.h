@@ -1,4 +1,4 @@
-/* `predict on`: before `next` shows the stage that it comes to, it asks for one thing of it, whatever the lesson asks: a
+/* `predict on`: before `next` shows the stop that it comes to, it asks for one thing of it, whatever the lesson asks: a
  * rank, a bucket, bytes. Question and answer come from the event itself, choices from others of its kind. As long as it is
  * open nothing behind the cursor is shown. Order of use: predict_ask where a move is about to stand; predict_key while
  * view_is_predicting. */
@@ -14,7 +14,7 @@ enum { PREDICT_CHOICES = 4 };
 
 struct predict {
     bool   on, open;
-    size_t from, target;               /* where one stands; the stage that comes */
+    size_t from, target;               /* where one stands; the stop that comes */
     char   words[200], why[240];
     char   choices[PREDICT_CHOICES][48];
     int    count, answer, chosen;      /* chosen -1: none */

@@ -1,4 +1,5 @@
-/* Interface in order of use: prompt_open, prompt_key for each key, prompt_draw for a frame, prompt_free. */
+/* Interface in order of use: prompt_open, prompt_key for each key, prompt_draw for a frame, prompt_keep,
+ * prompt_free. */
 #include "prompt.h"
 
 #include "base/vec.h"
@@ -7,15 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-void
-prompt_open(struct prompt *prompt, const char *title)
-{
-    snprintf(prompt->title, sizeof prompt->title, "%s", title);
-    prompt->typed[0] = prompt->offers[0] = prompt->draft[0] = '\0';
-    prompt->caret = 0;
-    prompt->back = 0;
-}
 
 bool
 prompt_is_open(const struct prompt *prompt)
@@ -41,28 +33,36 @@ prompt_free(struct prompt *prompt)
 
 /* ---- history ---- */
 
+/* Forwards and back one runs to the same. */
+static const char *
+kind_of_prompt(const char *title)
+{
+    return strcmp(title, "runtil ") == 0 ? "until " : title;
+}
+
 static struct history *
-history_of(struct prompt *prompt)
+history_of(struct prompt *prompt, const char *title)
 {
     struct history *free_one = NULL;
+    title = kind_of_prompt(title);
     for (int i = 0; i < PROMPT_KINDS; i++) {
         struct history *past = &prompt->past[i];
-        if (past->count > 0 && strncmp(past->title, prompt->title, sizeof past->title - 1) == 0)
+        if (past->count > 0 && strncmp(past->title, title, sizeof past->title - 1) == 0)
             return past;
         if (past->count == 0 && free_one == NULL)
             free_one = past;
     }
     if (free_one != NULL)
-        snprintf(free_one->title, sizeof free_one->title, "%.*s", (int)sizeof free_one->title - 1, prompt->title);
+        snprintf(free_one->title, sizeof free_one->title, "%.*s", (int)sizeof free_one->title - 1, title);
     return free_one;
 }
 
 /* A line that is entered again is the latest once more; without memory it is forgotten. */
-static void
-remember(struct prompt *prompt)
+void
+prompt_keep(struct prompt *prompt, const char *title, const char *typed)
 {
-    struct history *past = history_of(prompt);
-    char *line = past != NULL && prompt->typed[0] != '\0' ? strdup(prompt->typed) : NULL;
+    struct history *past = history_of(prompt, title);
+    char *line = past != NULL && typed[0] != '\0' ? strdup(typed) : NULL;
     int   same = 0;
     if (line == NULL)
         return;
@@ -82,7 +82,7 @@ remember(struct prompt *prompt)
 static void
 recall(struct prompt *prompt, int by)
 {
-    const struct history *past = history_of(prompt);
+    const struct history *past = history_of(prompt, prompt->title);
     int back = prompt->back + by;
     if (past == NULL || back < 0 || back > past->count || back == prompt->back)
         return;
@@ -91,6 +91,27 @@ recall(struct prompt *prompt, int by)
     snprintf(prompt->typed, sizeof prompt->typed, "%s", back == 0 ? prompt->draft : past->lines[past->count - back]);
     prompt->back = back;
     prompt->caret = strlen(prompt->typed);
+}
+
+/* What Enter alone does again: to look for nothing, or to run to nothing, is not meant. */
+static const char *
+last_entered(struct prompt *prompt)
+{
+    const struct history *past = history_of(prompt, prompt->title);
+    bool repeats = strcmp(prompt->title, "/") == 0 || strcmp(kind_of_prompt(prompt->title), "until ") == 0;
+    return repeats && past != NULL && past->count > 0 ? past->lines[past->count - 1] : "";
+}
+
+void
+prompt_open(struct prompt *prompt, const char *title)
+{
+    snprintf(prompt->title, sizeof prompt->title, "%s", title);
+    prompt->typed[0] = prompt->offers[0] = prompt->draft[0] = '\0';
+    prompt->caret = 0;
+    prompt->back = 0;
+    const char *last = last_entered(prompt);
+    if (last[0] != '\0')
+        snprintf(prompt->offers, sizeof prompt->offers, "Enter: %.400s", last);
 }
 
 /* ---- editing ---- */
@@ -187,7 +208,9 @@ prompt_key(struct prompt *prompt, const char *key)
     prompt->offers[0] = '\0';
     const char *characters = characters_of(key);
     if (strcmp(key, "Enter") == 0) {
-        remember(prompt);
+        if (prompt->typed[0] == '\0')
+            snprintf(prompt->typed, sizeof prompt->typed, "%s", last_entered(prompt));
+        prompt_keep(prompt, prompt->title, prompt->typed);
         return PROMPT_ENTERED;
     }
     if (strcmp(key, "Esc") == 0 || strcmp(key, "^C") == 0) {

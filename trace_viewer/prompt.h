@@ -23,8 +23,10 @@ struct prompt {
 enum prompt_end { PROMPT_STAYS, PROMPT_ENTERED, PROMPT_LEFT, PROMPT_COMPLETES };
 
 void            prompt_open(struct prompt *prompt, const char *title);
+/* What was entered there in another way. */
+void            prompt_keep(struct prompt *prompt, const char *title, const char *line);
 bool            prompt_is_open(const struct prompt *prompt);
-/* PROMPT_ENTERED: the line is in `typed` and remembered. PROMPT_COMPLETES: Tab, which is the caller's. */
+/* PROMPT_ENTERED: the line is in `typed` and remembered; an empty one that is to be looked for or run to is the last one. PROMPT_COMPLETES: Tab, which is the caller's. */
 enum prompt_end prompt_key(struct prompt *prompt, const char *key);
 /* Puts `text` for the bytes from `from` to the caret. */
 void            prompt_replace(struct prompt *prompt, size_t from, const char *text);

@@ -1,6 +1,7 @@
 /* The argument `choices` of a lesson.ask, as src/lua/narration.c writes it: lines of a word and a text.
  *
- * Interface: question_hides, question_choices, question_choice, question_is_answer. */
+ * Interface: question_hides, question_choices, question_choice, question_is_answer,
+ * question_is_unknown. */
 #include "question.h"
 
 #include "trace/reader.h"
@@ -47,28 +48,40 @@ question_hides(const struct model *model, size_t seq)
     return hides;
 }
 
+bool
+question_is_unknown(struct part text)
+{
+    return text.length == strlen(QUESTION_UNKNOWN) && memcmp(text.text, QUESTION_UNKNOWN, text.length) == 0;
+}
+
 int
 question_choices(const struct model *model, size_t seq)
 {
     struct part part;
     int         count = 0;
+    bool        own = false;
     for (const char *at = details(model, seq); *at != '\0'; at = next_line(at))
-        count += line_of(at, "choice", &part);
-    return count;
+        if (line_of(at, "choice", &part)) {
+            count++;
+            own |= question_is_unknown(part);
+        }
+    return count > 0 && count < 26 && !own ? count + 1 : count;
 }
 
 bool
 question_choice(const struct model *model, size_t seq, int number, struct question_choice *out)
 {
     const char *at = details(model, seq);
-    *out           = (struct question_choice){ { "", 0 }, { "", 0 } };
+    bool        unknown = number >= 0 && number == question_choices(model, seq) - 1;
+    *out                = (struct question_choice){ { "", 0 }, { "", 0 } };
     for (; *at != '\0'; at = next_line(at)) {
         if (!line_of(at, "choice", &out->text) || number-- > 0)
             continue;
         line_of(next_line(at), "wrong", &out->wrong);
         return true;
     }
-    return false;
+    out->text = (struct part){ QUESTION_UNKNOWN, unknown ? strlen(QUESTION_UNKNOWN) : 0 };
+    return unknown;
 }
 
 bool

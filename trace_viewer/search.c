@@ -35,9 +35,9 @@ void
 search_hunt(struct search *search, size_t from, int direction)
 {
     search->hunting   = search->telling = true;
-    search->found     = search->first = false;
+    search->found     = search->first = search->wrapped = false;
     search->direction = direction;
-    search->at        = from;
+    search->at        = search->from = from;
 }
 
 bool
@@ -82,16 +82,31 @@ skips_block(const struct search *search, size_t seq)
     return search->counted >= (seq / COUNTED + 1) * COUNTED && search->blocks[seq / COUNTED] == 0;
 }
 
+/* One event on, behind the last one to the first. false: all of it was gone through, to where it began. */
+static bool
+goes_on(struct search *search, size_t seen)
+{
+    bool forwards = search->direction > 0;
+    if (forwards ? search->at + 1 >= seen : search->at == 0) {
+        if (search->wrapped || seen == 0)
+            return false;
+        search->wrapped = true;
+        search->at      = forwards ? 0 : seen - 1;
+    } else {
+        search->at += forwards ? 1 : (size_t)-1;
+    }
+    return !search->wrapped || (forwards ? search->at <= search->from : search->at >= search->from);
+}
+
 static void
 hunt_slice(struct search *search, const struct searched *in)
 {
     bool forwards = search->direction > 0;
     for (size_t steps = 0; search->hunting && steps < (size_t)SLICE_BLOCKS * COUNTED; steps++) {
-        if (forwards ? search->at + 1 >= in->model->seen : search->at == 0) {
+        if (!goes_on(search, in->model->seen)) {
             search->hunting = false;
             return;
         }
-        search->at += forwards ? 1 : (size_t)-1;
         if (skips_block(search, search->at)) {
             size_t block = search->at / COUNTED;
             search->at = forwards ? block * COUNTED + COUNTED - 1 : block * COUNTED;

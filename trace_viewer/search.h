@@ -1,6 +1,7 @@
-/* The search under way in a trace: the next match, and how many there are, in slices, so that millions of events do not
- * hold up the screen. Part of the view. Order of use: search_start, then search_hunt for each n and N, search_on until it
- * has nothing to do, search_settle wherever the cursor or the veil may have changed; search_free. */
+/* The search under way in a trace: the next match, behind the last one the first, and how many there are, in slices, so
+ * that millions of events do not hold up the screen. Part of the view. Order of use: search_start, then search_hunt for
+ * each n and N, search_on until it has nothing to do, search_settle wherever the cursor or the veil may have changed;
+ * search_free. */
 #ifndef VIEWER_SEARCH_H
 #define VIEWER_SEARCH_H
 #include <stdbool.h>
@@ -14,9 +15,10 @@ struct search {
     bool         active;             /* n and N go from match to match */
     bool         hunting;            /* for the next match, from `at` */
     bool         first, found;       /* of a new search; the hunt's end */
+    bool         wrapped;            /* it went on at the other end */
     bool         telling;            /* what came of it is on the message's line */
     int          direction;
-    size_t       at;
+    size_t       at, from;           /* from: where the hunt began */
     uint16_t    *blocks;             /* matches in each of so many events */
     size_t       block_room;
     size_t       counted, count;     /* events, and matches among them */

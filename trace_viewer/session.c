@@ -70,6 +70,7 @@ reply_parse(const char *text, struct reply *reply)
             known = true;
         }
         known = known || (reply->text.len == 0 && branches_take(&reply->branches, line));
+        known = known || (reply->text.len == 0 && edited_take(&reply->edited, line));
         if (!known) {
             str_add_bytes(&reply->text, text, length);
             str_add(&reply->text, "\n");

@@ -21,6 +21,7 @@ struct reply {
     char           why[256];
     char           trace[4096]; /* the file to read from now on; "" unchanged */
     struct branches branches;   /* none: there is one run */
+    struct edited edited;       /* how this run was changed first */
     struct str     text;        /* what the command answered */
 };
 

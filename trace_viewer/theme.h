@@ -25,6 +25,7 @@ bool        theme_of_name(const char *name, enum theme *theme);
 struct capabilities {
     int        colours;   /* 0, 8, 16 or 256 */
     bool       utf8;
+    bool       words;     /* it is read aloud: what is a picture is left out, or told */
     enum theme theme;
 };
 

@@ -1,4 +1,4 @@
-/* Which events wait for an answer. Interface: veil_update, veil_hides, veil_hides_kind, veil_hides_lane,
+/* Which events wait for an answer. Interface: veil_update, veil_hides, veil_question, veil_hides_kind, veil_hides_lane,
  * veil_free. */
 #include "veil.h"
 
@@ -87,6 +87,17 @@ veil_hides(const struct veil *veil, const struct model *model, size_t seq)
     if (event == NULL)
         return false;
     return seq > (event->kind < veil->kinds ? veil->from[event->kind] : veil->rest);
+}
+
+size_t
+veil_question(const struct model *model, const struct asking *asking, size_t seq)
+{
+    size_t question = NO_EVENT;
+    for (size_t i = 0; i < asking->count && !asking->all && asking->given[i].seq < seq && seq < model->seen; i++)
+        if (asking->given[i].how == GIVEN_LATER &&
+            names_kind(question_hides(model, asking->given[i].seq), model_kind(model, seq)))
+            question = asking->given[i].seq;
+    return question;
 }
 
 bool

@@ -26,6 +26,8 @@ struct veil {
 /* `limit`: nothing behind it is shown either; NO_EVENT: no limit. */
 void veil_update(struct veil *veil, const struct model *model, const struct asking *asking, size_t limit);
 bool veil_hides(const struct veil *veil, const struct model *model, size_t seq);
+/* The last question that was put off and hides that event; NO_EVENT: none does. */
+size_t veil_question(const struct model *model, const struct asking *asking, size_t seq);
 /* Whether events of that kind, or of one that its name begins, are kept back somewhere: what a pane counts of them would
  * tell. */
 bool veil_hides_kind(const struct veil *veil, const struct model *model, const char *name);

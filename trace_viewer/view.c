@@ -192,6 +192,12 @@ view_print_event(const struct view *view, const struct model *model, struct str 
     out->len = (size_t)(answer - out->text);
 }
 
+bool
+view_is_edited(const struct view *view, size_t seq)
+{
+    return view->edited.how[0] != '\0' && seq > view->edited.at;
+}
+
 size_t
 view_question(const struct view *view, const struct model *model)
 {

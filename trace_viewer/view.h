@@ -40,6 +40,9 @@ struct pane_look { int scroll, line; uint64_t folded[4]; int element; bool perce
 /* Who may go on: a saved trace never does, a session does when asked. */
 enum run_state { RUN_SAVED, RUN_PAUSED, RUN_RUNNING, RUN_FINISHED, RUN_FAILED, RUN_GONE };
 
+/* What covers the screen: what is enough to begin with; all keys and commands. */
+enum help { HELP_NONE, HELP_FIRST, HELP_KEYS };
+
 struct view {
     size_t         cursor;             /* the event one stands at; NO_EVENT in an empty trace */
     int            lane;               /* the selected lane */
@@ -53,7 +56,8 @@ struct view {
     enum pane      chosen;             /* in the place that changes; PANE_TIMELINE: what the event is about */
     struct pane_look panes[PANE_COUNT]; /* [PANE_TIMELINE]: of the list of keys */
     size_t         before;             /* the event stood at before the last move forwards; NO_EVENT: nothing is new */
-    bool           full, help;         /* the focused pane alone; the list of keys */
+    bool           full;               /* the focused pane alone */
+    enum help      help;
     struct search  search;
     struct marks   marks;
     struct settings settings;          /* the options of :set */
@@ -85,6 +89,7 @@ struct view {
     struct match  *events;             /* which of them are listed; NULL: those that step stops at */
     char          *points;             /* a session's breakpoints as it told them, in lines; owned, NULL not yet */
     struct branches branches;          /* the runs that the session keeps; none: there is one */
+    struct edited  edited;             /* whether and where the present run was changed */
     char           gone[128];          /* how the engine went, while it is gone; "" */
 };
 
@@ -112,6 +117,8 @@ bool view_is_predicting(const struct view *view); /* `predict` waits for an answ
 /* What open questions hide and how ranks are aligned is worked out anew: before a frame, and before a command looks for
  * events. */
 void view_veil(struct view *view, const struct model *model);
+/* The run was changed before that event: what the lesson says of its numbers is said of another run. */
+bool view_is_edited(const struct view *view, size_t seq);
 /* The question at the cursor, if it is open: put off, or not asked yet; NO_EVENT: none. */
 size_t view_question(const struct view *view, const struct model *model);
 /* The cursor's event in one line, without the answer that is still to be found. */

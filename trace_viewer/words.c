@@ -1,9 +1,11 @@
 /* The screen in words. Interface: words_of_step, words_of_lanes, words_of_pane. */
 #include "words.h"
 
+#include "answering.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "frame_panes.h"
+#include "heading.h"
 #include "question.h"
 #include "trace/reader.h"
 
@@ -25,12 +27,17 @@ add_lane_name(const struct model *model, size_t lane, struct str *out)
 
 /* "forward > parallel_apply > worker 1", or false. */
 static bool
-add_open(const struct model *model, uint32_t lane, struct str *out)
+add_open(const struct scene *scene, uint32_t lane, struct str *out)
 {
+    const struct model *model = scene->model;
     size_t open[OPEN], count = model_open_stages(model, lane, open, countof(open));
     for (size_t i = 0; i < count && i < countof(open); i++) {
-        str_add(out, i > 0 ? " > " : "");
-        model_label(model, open[i], out);
+        bool hidden = veil_hides(&scene->view->veil, model, open[i]);
+        str_add(out, i == 0 ? "" : " > ");
+        if (hidden)
+            str_add(out, "?");
+        else
+            model_label(model, open[i], out);
     }
     return count > 0;
 }
@@ -126,6 +133,10 @@ add_question(const struct scene *scene, struct str *out)
     const struct model    *model = scene->model;
     size_t                 question = view_question(scene->view, model);
     struct question_choice choice;
+    if (answering_offers_predict(scene->view))
+        str_add(out, "to be asked before each stop: predict on\n");
+    if (question == NO_EVENT && answering_waits(scene->view, model) != NO_EVENT)
+        str_add(out, "hidden by your question: question goes back to it, reveal shows the answer\n");
     if (question == NO_EVENT)
         return;
     const char *words = model_argument_text(model, question, "question"), *choices = strstr(words, "  a) ");
@@ -145,6 +156,7 @@ words_of_step(const struct scene *scene, struct str *out)
         return;
     }
     const struct trace_event *event = trace_event(model->trace, view->cursor);
+    heading_print_line(model, view, out);
     str_addf(out, "step: %zu of ", view->cursor);
     if (view->veil.horizon != NO_EVENT)
         str_add(out, "?"); /* how long it will be waits for an answer, too */
@@ -161,9 +173,10 @@ words_of_step(const struct scene *scene, struct str *out)
     str_add(out, "\nwhat: ");
     view_print_event(view, model, out);
     str_add(out, "\n");
-    add_place(scene, out);
+    if (!veil_hides(&view->veil, model, view->cursor))
+        add_place(scene, out);
     struct str inside = { 0 };
-    if (add_open(model, event->lane, &inside))
+    if (add_open(scene, event->lane, &inside))
         str_addf(out, "inside: %s\n", str_text(&inside));
     str_free(&inside);
     add_changes(scene, out);
@@ -182,7 +195,7 @@ words_of_lanes(const struct scene *scene, int rank, struct str *out)
             continue;
         add_lane_name(model, lane, out);
         str_add(out, ": ");
-        if (!add_open(model, (uint32_t)lane, out))
+        if (!add_open(scene, (uint32_t)lane, out))
             str_add(out, "idle");
         str_add(out, "\n");
     }

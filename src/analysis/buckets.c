@@ -1,5 +1,5 @@
 /* What there is to say of DDP's buckets. Interface: buckets_ranks, bucket_status, buckets_next, buckets_parties,
- * bucket_names, bucket_params, buckets_print. */
+ * bucket_names, bucket_params, bucket_look_near, buckets_print. */
 #include "analysis/buckets.h"
 
 #include <inttypes.h>
@@ -102,17 +102,12 @@ buckets_parties(const struct state *state, int ranks, int here, struct str *out)
 
 /* ---- names ---- */
 
-/* Of each parameter the name that an event told last; then of those without one, what comes next in this iteration's
- * past of other ranks. */
-void
-bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_names *names)
+/* From event to event as long as the rank's model is the same one. A step of -1 ends before event 0, as ~0 is none. */
+static void
+read_names(const struct trace *trace, int rank, size_t seq, size_t step, struct bucket_names *names)
 {
     int kind = trace_kind_id(trace, "ddp.mark_variable_ready"), announced = trace_kind_id(trace, "ddp.init");
-    *names = (struct bucket_names){ { 0 } };
-    const struct trace_kind *info = kind >= 0 ? trace_kind(trace, (unsigned)kind) : NULL;
-    if (info == NULL || info->arg_count < 4 || strcmp(info->arg_name[3], "name") != 0)
-        return;
-    for (size_t steps = 0; steps < NEAR && seq < trace_count(trace); steps++, seq--) {
+    for (size_t steps = 0; steps < NEAR && seq < trace_count(trace); steps++, seq += step) {
         const struct trace_event *event = trace_event(trace, seq);
         if (event->kind == announced && event->rank == rank && event->phase == PHASE_BEGIN)
             return;
@@ -120,6 +115,20 @@ bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_name
         if (event->kind == kind && param >= 0 && param < (int64_t)countof(names->texts) && names->texts[param] == 0)
             names->texts[param] = event->args[3];
     }
+}
+
+/* Of each parameter the name that an event told last; of those that had no turn yet the one that it will have, if that
+ * is recorded: a name is the same all along. */
+void
+bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket_names *names)
+{
+    int kind = trace_kind_id(trace, "ddp.mark_variable_ready");
+    *names = (struct bucket_names){ { 0 } };
+    const struct trace_kind *info = kind >= 0 ? trace_kind(trace, (unsigned)kind) : NULL;
+    if (info == NULL || info->arg_count < 4 || strcmp(info->arg_name[3], "name") != 0)
+        return;
+    read_names(trace, rank, seq, (size_t)-1, names);
+    read_names(trace, rank, seq + 1, 1, names);
 }
 
 void
@@ -138,6 +147,54 @@ bucket_params(const struct trace *trace, const struct state_bucket *bucket, cons
             str_add(out, trace_text_at(trace, names->texts[index]));
         else
             str_addf(out, "%lld", index);
+    }
+}
+
+/* ---- one bucket ---- */
+
+static bool
+has(const struct trace *trace, const struct trace_event *event, const char *name, int64_t *value)
+{
+    const struct trace_kind *kind = trace_kind(trace, event->kind);
+    for (int i = 0; i < kind->arg_count; i++)
+        if (strcmp(kind->arg_name[i], name) == 0) {
+            *value = event->args[i];
+            return true;
+        }
+    return false;
+}
+
+/* Seen from behind: an earlier one stands in front of those that are there. */
+static void
+add_earlier(struct bucket_near *near, int64_t name)
+{
+    memmove(&near->names[1], &near->names[0], sizeof near->names - sizeof *near->names);
+    near->names[0] = name;
+    near->count++;
+}
+
+/* Its bytes are told when it is cut, and again whenever it is sent. */
+void
+bucket_look_near(const struct trace *trace, int64_t bucket, size_t seq, struct bucket_near *near)
+{
+    const int cut = trace_kind_id(trace, "ddp.bucket"), sent = trace_kind_id(trace, "ddp.all_reduce_bucket");
+    const int ready = trace_kind_id(trace, "ddp.mark_variable_ready");
+    const int begun = trace_kind_id(trace, "ddp.prepare_for_backward");
+    const struct trace_event *here = trace_event(trace, seq);
+    bool      names = ready >= 0;
+    *near = (struct bucket_near){ .bytes = -1 };
+    for (size_t steps = 0; here != NULL && steps < NEAR && (names || near->bytes < 0); steps++, seq--) {
+        const struct trace_event *event = trace_event(trace, seq);
+        int64_t is = -1, value = 0;
+        if (event->rank == here->rank && has(trace, event, "bucket", &is) && is == bucket) {
+            if (names && event->kind == ready && event->phase == PHASE_BEGIN && has(trace, event, "name", &value))
+                add_earlier(near, value);
+            if (near->bytes < 0 && (event->kind == cut || event->kind == sent) && has(trace, event, "bytes", &value))
+                near->bytes = value;
+        }
+        names &= event->rank != here->rank || (event->kind != begun && event->iteration == here->iteration);
+        if (seq == 0)
+            break;
     }
 }
 

@@ -27,6 +27,11 @@ void bucket_names(const struct trace *trace, int rank, size_t seq, struct bucket
 /* "fc2.weight fc2.bias", of those without a name the index. */
 void bucket_params(const struct trace *trace, const struct state_bucket *bucket, const struct bucket_names *names,
                    struct str *out);
+/* What the events just before `seq` have told of a bucket of that event's rank: its bytes (-1: not near), and the names of
+ * its gradients that came in this iteration, the first few as texts of the trace. */
+enum { BUCKET_NEAR_NAMES = 3 };
+struct bucket_near { int64_t bytes, names[BUCKET_NEAR_NAMES]; int count; };
+void bucket_look_near(const struct trace *trace, int64_t bucket, size_t seq, struct bucket_near *near);
 /* Lines for `info buckets`; without memory `out` is broken. */
 void buckets_print(const struct trace *trace, const struct state *state, size_t seq, struct str *out);
 #endif

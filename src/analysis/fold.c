@@ -238,7 +238,7 @@ fold_bucket_progress(struct state *state, const struct meaning *meaning, const s
         if (meaning->fact == FACT_PREPARE && begins) {
             *row = (struct bucket_row){ .key = row->key, .bytes = row->bytes, .params = row->params,
                                         .indices = row->indices, .rebuilt = row->rebuilt };
-        } else if (meaning->fact == FACT_READY && ends && mine) {
+        } else if (meaning->fact == FACT_READY && begins && mine) {
             uint64_t bit = bucket_bit(trace_text_at(state->trace, row->indices), fact_argument(meaning, event, 1));
             row->ready++;
             row->ready_bits |= bit;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "analysis/story.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "control/commands.h"
@@ -55,7 +56,7 @@ is_meeting(const char *name)
 }
 
 static bool
-is_next(const struct move *move, const struct trace_event *event)
+is_stage(const struct move *move, const struct trace_event *event)
 {
     static const char *const families[] = { "dp", "ddp", "c10d", "autograd", "module", "optim", "data" };
     if (event->phase == PHASE_END)
@@ -111,9 +112,9 @@ stops(struct move *move)
     case CMD_step:
     case CMD_back:
         return move_shows(move->trace, move->rules, move->at);
-    case CMD_next:
-    case CMD_rnext:
-        return is_next(move, event);
+    case CMD_stage:
+    case CMD_rstage:
+        return is_stage(move, event);
     case CMD_finish:
     case CMD_rfinish:
         return is_way_out(move, event);
@@ -160,6 +161,8 @@ is_move(int command)
     switch (command) {
     case CMD_step:
     case CMD_back:
+    case CMD_stage:
+    case CMD_rstage:
     case CMD_next:
     case CMD_rnext:
     case CMD_finish:
@@ -178,6 +181,10 @@ move_begin(struct move *move, const struct command_line *line, struct str *told)
 {
     move->command = line->command;
     move->from = move->at;
+    if ((line->command == CMD_next || line->command == CMD_rnext) && move->story == NULL) {
+        str_add(told, "no memory for the story\n");
+        return false;
+    }
     if (move->rules->asked < move->at)
         move->rules->asked = move->at;
     move->left = line->has_count && line->count > 0 ? (size_t)line->count : 1;
@@ -195,14 +202,79 @@ move_begin(struct move *move, const struct command_line *line, struct str *told)
     case CMD_until:
         return begin_until(move, line->rest, told);
     default:
-        move->backwards = line->command == CMD_back || line->command == CMD_rnext || line->command == CMD_rcontinue;
+        move->backwards = line->command == CMD_back || line->command == CMD_rstage || line->command == CMD_rnext ||
+                          line->command == CMD_rcontinue;
         return true;
     }
+}
+
+/* ---- by the story ---- */
+
+/* The counted stop behind `from`; NULL: it is not there, or not settled yet. */
+static const struct story_stop *
+stop_ahead(const struct move *move)
+{
+    size_t                   index = story_index(move->story, move->from + 1) + move->left - 1;
+    const struct story_stop *stop  = story_at(move->story, index);
+    return stop != NULL && stop->at < story_settled(move->story) ? stop : NULL;
+}
+
+static const struct story_stop *
+stop_behind(const struct move *move)
+{
+    size_t before = story_index(move->story, move->from);
+    return before >= move->left ? story_at(move->story, before - move->left) : NULL;
+}
+
+/* What is behind the cursor is known once no round that is open can put a stop there. */
+static bool
+is_known(const struct move *move)
+{
+    return move->backwards ? story_settled(move->story) >= move->from : stop_ahead(move) != NULL;
+}
+
+/* A question on the way that nobody has been asked comes first. */
+static enum move_result
+stand_at(struct move *move, const struct story_stop *stop, size_t limit, size_t slice)
+{
+    for (; move->rules->asks && !move->backwards && move->at < limit; slice--) {
+        if (slice == 0)
+            return MOVE_GOES_ON;
+        move->at++;
+        if (is_asked(move))
+            return MOVE_STOPPED;
+    }
+    move->at = limit;
+    return stop != NULL ? MOVE_STOPPED : MOVE_AT_EDGE;
+}
+
+/* The story is read as far as the answer lies; whoever waits for it looks up in between. */
+static enum move_result
+search_story(struct move *move, size_t count, size_t slice)
+{
+    size_t seen = story_seen(move->story), to = seen + slice < count ? seen + slice : count;
+    bool   known = is_known(move);
+    if (!known && !story_read(move->story, to))
+        return MOVE_NO_MEMORY;
+    bool whole = to == count || story_seen(move->story) == seen; /* or no more of it can be read */
+    if (!known && whole && move->ended && !story_close(move->story))
+        return MOVE_NO_MEMORY;
+    known = is_known(move);
+    if (!known && !whole)
+        return MOVE_GOES_ON;
+    if (!known && move->backwards) {
+        move->at = count - 1;
+        return MOVE_AT_EDGE;
+    }
+    const struct story_stop *stop = move->backwards ? stop_behind(move) : stop_ahead(move);
+    return stand_at(move, stop, stop != NULL ? stop->at : move->backwards ? 0 : count - 1, slice);
 }
 
 enum move_result
 move_search(struct move *move, size_t count, size_t slice)
 {
+    if (move->command == CMD_next || move->command == CMD_rnext)
+        return search_story(move, count, slice);
     for (; slice > 0; slice--) {
         if (move->backwards ? move->at == 0 : move->at + 1 >= count)
             return MOVE_AT_EDGE;
@@ -238,8 +310,8 @@ move_show(struct move_rules *rules, const char *what, struct str *told)
         { "none",   0,            "step passes over memory and lock events" },
         { "memory", SHOWN_MEMORY, "step stops at memory events, not at locks" },
         { "locks",  SHOWN_LOCKS,  "step stops at lock events, not at memory" },
-        { "stores", SHOWN_STORES, "next stops at each rendezvous and store; step passes over memory and lock events" },
-        { "all",    SHOWN_MEMORY | SHOWN_LOCKS | SHOWN_STORES, "step stops at every event, next at stores too" },
+        { "stores", SHOWN_STORES, "stage stops at each rendezvous and store; step passes over memory and lock events" },
+        { "all",    SHOWN_MEMORY | SHOWN_LOCKS | SHOWN_STORES, "step stops at every event, stage at stores too" },
     };
     for (size_t i = 0; i < countof(words); i++)
         if (strcmp(words[i].what, what) == 0) {

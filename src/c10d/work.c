@@ -318,6 +318,8 @@ work_issue(struct task *me, struct work *work)
     claimer_issue(work->claimer, work->call.sequence);
     bool               deaf   = group->is_deaf && !group->is_gone;
     enum ledger_answer answer = group->is_gone || deaf ? LEDGER_BROKEN : ledger_join(me, work);
+    if (answer == LEDGER_JOINED && !sched_is_stepped(me->sched)) /* who takes it may begin before this task goes on */
+        POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes, group->communicator->number);
     if (answer == LEDGER_JOINED)
         work_queue(me, work);
     monitor_leave(me, &group->monitor);
@@ -325,7 +327,8 @@ work_issue(struct task *me, struct work *work)
         return sched_goes_on(me) && failed(me, E_STOPPED, "the run is over");
     if (sched_is_stepped(me->sched)) /* in free it is the comm task's by now */
         tensor_announce(me, work->call.tensor, "tensor");
-    POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes, group->communicator->number);
+    if (answer != LEDGER_JOINED || sched_is_stepped(me->sched))
+        POINT(me, c10d_issue, text_id, work->call.sequence, work->call.bytes, group->communicator->number);
     if (answer == LEDGER_JOINED && atomic_load(&group->communicator->meets_all))
         world_wake_all(me, group->world);
     return answer == LEDGER_JOINED || work_refuse(me, work, answer);

@@ -6,6 +6,7 @@ int cli_run(int argc, char **argv);
 int cli_step(int argc, char **argv);
 int cli_launch(int argc, char **argv);
 int cli_view(int argc, char **argv);
+int cli_story(int argc, char **argv);
 int cli_events(int argc, char **argv);
 int cli_hang(int argc, char **argv);
 int cli_explore(int argc, char **argv);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/story_words.h"
 #include "base/str.h"
 #include "cli/commands.h"
 #include "cli/message.h"
@@ -16,7 +17,7 @@
 enum { LINES_AT_ONCE = 16 * 1024 }; /* bytes */
 
 static const char help[] =
-    "usage: ringside events TRACE... [FILTER...] [--json | --hash]\n"
+    "usage: ringside events TRACE... [FILTER...] [--json | --tell | --hash]\n"
     "\n"
     "Prints every event of the trace, or those that FILTER asks for, one line each:\n"
     "number, kind, phase, rank, device, time, arguments, and where the engine did it.\n"
@@ -25,6 +26,7 @@ static const char help[] =
     "\n"
     "  --json   one JSON object per line: seq t phase kind rank device lane iter flow args place;\n"
     "           t is in nanoseconds, rank and device are null where there is none\n"
+    "  --tell   what each event means, as a sentence, before it\n"
     "  --hash   no events but the hash of one trace, as run --hash prints it: what happened\n"
     "           counts, no file names, no line numbers, no text of the lesson\n"
     "  --help   this text\n"
@@ -43,7 +45,7 @@ static const char help[] =
 struct events_request {
     struct sources sources;
     struct str     filter;
-    bool           json, hash, help;
+    bool           json, tell, hash, help;
 };
 
 /* -1: go on. */
@@ -59,6 +61,8 @@ read_request(int argc, char **argv, struct events_request *request)
             request->help = true;
         } else if (options && strcmp(word, "--json") == 0) {
             request->json = true;
+        } else if (options && strcmp(word, "--tell") == 0) {
+            request->tell = true;
         } else if (options && strcmp(word, "--hash") == 0) {
             request->hash = true;
         } else if (options && word[0] == '-' && word[1] != '\0') {
@@ -77,23 +81,39 @@ read_request(int argc, char **argv, struct events_request *request)
     }
     if (request->sources.count == 0)
         return message(STATUS_USAGE, "events: which trace? usage: ringside events TRACE... [FILTER...] [--json]");
-    if (request->hash && (request->json || request->filter.len > 0))
-        return message(STATUS_USAGE, "events: --hash is of the whole trace; it goes with no filter and no --json");
+    if (request->json && request->tell)
+        return message(STATUS_USAGE, "events: --tell is for people, --json for programs: one of the two");
+    if (request->hash && (request->json || request->tell || request->filter.len > 0))
+        return message(STATUS_USAGE, "events: --hash is of the whole trace; it goes with no filter, --json or --tell");
     if (!str_ok(&request->filter))
         return message(STATUS_USAGE, "events: no memory");
     return -1;
 }
 
+/* Its sentence, and what parts it from the event; nothing where none is true. */
+static void
+tell_event(struct trace *trace, size_t seq, struct str *lines)
+{
+    const struct trace_event *event = trace_event(trace, seq);
+    struct told               told = { .at = seq, .first = seq, .last = seq, .bucket = -1 };
+    if (!story_tells(trace_kind(trace, event->kind)->name, event->phase))
+        return;
+    story_sentence(trace, &told, lines);
+    str_add(lines, "  ");
+}
+
 /* Many lines at once, for a call takes as long as a line. Stops when nobody takes them any more; whether that is an
  * error is output_finish's to say. */
 static int
-print_events(const struct trace *trace, const struct match *match, bool json)
+print_events(struct trace *trace, const struct match *match, const struct events_request *request)
 {
     struct str lines = { 0 };
     for (size_t seq = 0, count = trace_count(trace); seq < count && !ferror(stdout) && str_ok(&lines); seq++) {
         if (match != NULL && !match_event(match, trace_event(trace, seq), seq, trace_time(trace, seq)))
             continue;
-        if (json)
+        if (request->tell)
+            tell_event(trace, seq, &lines);
+        if (request->json)
             trace_print_json(trace, seq, &lines);
         else
             trace_print_event(trace, seq, &lines);
@@ -166,7 +186,7 @@ print_trace(const struct events_request *request)
     if (status == STATUS_DONE && request->hash)
         status = print_hash(request, trace);
     else if (status == STATUS_DONE)
-        status = print_events(trace, match, request->json);
+        status = print_events(trace, match, request);
     if (status == STATUS_DONE)
         tell_note(request, trace, &told);
     match_free(match);

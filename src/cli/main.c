@@ -31,6 +31,7 @@ static const struct subcommand subcommand_table[] = {
     { "step", cli_step, "the same on a screen, paused at the first event" },
     { "launch", cli_launch, "a lesson in many processes, one a rank, as torchrun does" },
     { "view", cli_view, "the timeline of a trace" },
+    { "story", cli_story, "how a lesson or a trace is told: the stops of n, a line each" },
     { "events", cli_events, "every event of a trace, one line each" },
     { "hang", cli_hang, "why a real job hangs: reads PyTorch's Flight Recorder dumps" },
     { "explore", cli_explore, "a lesson in other orders: which of them hang, race or differ" },

@@ -31,7 +31,7 @@ struct option {
 enum { RANKS_MOST = 1024, SCHEDULES_MOST = 1000000000 };
 
 #define BOTH (OPTION_RUN | OPTION_STEP | OPTION_LAUNCH)
-#define ALL (BOTH | OPTION_EXPLORE)
+#define ALL (BOTH | OPTION_EXPLORE | OPTION_STORY)
 #define RUNS (OPTION_RUN | OPTION_LAUNCH)
 #define HERE (OPTION_RUN | OPTION_STEP)
 #define FIELD(name) offsetof(struct run_options, name)
@@ -61,7 +61,9 @@ static const struct option option_table[] = {
     { "hash", "", OPTION_FLAG, RUNS, FIELD(hash),
       "print a short hash of what happened, for a class to compare (no file names, no lines)" },
     { "batch", "'CMD; CMD'", OPTION_TEXT, OPTION_STEP, FIELD(batch), "the debugger without a screen" },
-    { "seed", "N", OPTION_SEED, BOTH, FIELD(seed), "of the policy, and of what nobody seeds" },
+    { "count", "", OPTION_FLAG, OPTION_STORY, FIELD(count),
+      "how many stops, questions and the like, instead of the stops" },
+    { "seed", "N", OPTION_SEED, BOTH | OPTION_STORY, FIELD(seed), "of the policy, and of what nobody seeds" },
     { "schedules", "N", OPTION_COUNT, OPTION_EXPLORE, FIELD(schedules),
       "how many; 1000, exhaustive 10000 if not given" },
     { "seed", "N", OPTION_SEED, OPTION_EXPLORE, FIELD(seed), "of the first schedule; the next has the next number" },
@@ -70,7 +72,7 @@ static const struct option option_table[] = {
       "each class of equivalent interleavings once: small programs on the host" },
     { "faults", "KINDS", OPTION_TEXT, OPTION_EXPLORE, FIELD(fault_kinds),
       "draw some for each schedule: all, or any of late,kill,lose,delay,double,cut,allocation,write" },
-    { "policy", "NAME", OPTION_TEXT, HERE, FIELD(policy),
+    { "policy", "NAME", OPTION_TEXT, HERE | OPTION_STORY, FIELD(policy),
       "order, random or round-robin: who goes first among equals; or a file that explore saved" },
     { "executor", "NAME", OPTION_EXECUTOR, HERE, FIELD(executor), "stepped (virtual time, repeatable) or free" },
     { "executor", "NAME", OPTION_EXECUTOR, OPTION_LAUNCH, FIELD(executor), "free: ranks are processes" },
@@ -89,7 +91,8 @@ static const struct option option_table[] = {
       "local: ranks are tasks of this process; gloo, mpi: each a process; nccl: either, with a GPU each" },
     { "world", "N", OPTION_RANKS, ALL, FIELD(world), "ranks of a spawn that does not say how many" },
     { "hops", "", OPTION_FLAG, BOTH, FIELD(hops), "record each message of a collective above 64 ranks, too" },
-    { "variant", "SEED", OPTION_VARIANT, BOTH, FIELD(variant), "an exercise with other sizes; 0: as written" },
+    { "variant", "SEED", OPTION_VARIANT, BOTH | OPTION_STORY, FIELD(variant),
+      "an exercise with other sizes; 0: as written" },
     { "limit-seconds", "N", OPTION_SECONDS, ALL, FIELD(limit_seconds),
       "CPU seconds for the lesson, 60 if not given; above, its steps of work grow too" },
     { "tap", "", OPTION_FLAG, BOTH, FIELD(tap), "narration and print as # lines, and a plan at the end" },
@@ -126,6 +129,8 @@ print_options_help(enum option_scope scope)
         puts("ringside explore [options] LESSON [-- ARGS]   in other orders: which of them hang, race or differ?");
     else if (scope == OPTION_LAUNCH)
         puts("ringside launch [options] LESSON [-- ARGS]    a lesson in many processes, one a rank, as torchrun does");
+    else if (scope == OPTION_STORY)
+        puts("ringside story [options] LESSON | TRACE [-- ARGS]   the stops of n: number, event, sentence");
     else
         puts("ringside step [options] LESSON [-- ARGS]    the same on a screen, paused at the first event");
     puts("LESSON is a file, or a lesson of the course by number or name: 01, six-rows, checks/01\n");
@@ -282,8 +287,9 @@ static bool
 policy_is_known(enum option_scope scope, const char *policy)
 {
     static const struct { const char *name; int scope; } policies[] = {
-        { "order", OPTION_RUN | OPTION_STEP },       { "random", OPTION_RUN | OPTION_STEP | OPTION_EXPLORE },
-        { "round-robin", OPTION_RUN | OPTION_STEP }, { "pct", OPTION_EXPLORE },
+        { "order", OPTION_RUN | OPTION_STEP | OPTION_STORY },
+        { "random", OPTION_RUN | OPTION_STEP | OPTION_STORY | OPTION_EXPLORE },
+        { "round-robin", OPTION_RUN | OPTION_STEP | OPTION_STORY }, { "pct", OPTION_EXPLORE },
     };
     for (size_t i = 0; i < countof(policies); i++)
         if (strcmp(policy, policies[i].name) == 0 && (policies[i].scope & (int)scope) != 0)

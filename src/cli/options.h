@@ -9,7 +9,7 @@
 #include "sched/sched.h"
 
 enum { VARIANT_MOST = 999999999, FAULTS_MOST = 64 };
-enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2, OPTION_EXPLORE = 4, OPTION_LAUNCH = 8 };
+enum option_scope { OPTION_RUN = 1, OPTION_STEP = 2, OPTION_EXPLORE = 4, OPTION_LAUNCH = 8, OPTION_STORY = 16 };
 
 struct exercise_report; struct trial;
 
@@ -31,7 +31,7 @@ struct run_options {
     const char        *trace, *policy, *hardware, *device, *backend, *batch, *theme;
     enum executor_kind executor;
     bool               has_seed, check_races, teacher, tap, trust, exact, quiet, no_color, ascii, hash, hops,
-                       check_ranks, plain;
+                       check_ranks, plain, count;
     uint64_t           seed;
     uint64_t           world;         /* 0: as the lesson says */
     uint64_t           variant;       /* of an exercise; 0: as it is written */

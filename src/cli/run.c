@@ -549,3 +549,16 @@ cli_run(int argc, char **argv)
     job_free(start.job);
     return status;
 }
+
+int
+run_in_session(void *context, int fd, const char *trace, const struct debugger_edit *edits, size_t edit_count)
+{
+    struct run_options options = *(const struct run_options *)context;
+    options.trace              = trace;
+    struct debugger *debugger  = debugger_new(fd, edits, edit_count);
+    if (debugger == NULL)
+        return message(STATUS_FAILED, "out of memory");
+    int status = run_lesson(&options, debugger);
+    debugger_free(debugger);
+    return status;
+}

@@ -38,6 +38,8 @@ tell_screen(struct session *session, struct screen *screen, const char *word, co
     screen->told = session->shown;
     if (session->run_count > 1)
         session_tell_branches(session, &reply);
+    if (session->edit_count > 0)
+        str_addf(&reply, "edited %" PRIu64 " %s\n", session->edits[0].seq, session->edits[0].line);
     for (const char *line = text; *line != '\0';) {
         size_t length = strcspn(line, "\n");
         str_add(&reply, line[0] == '.' ? " " : ""); /* a lone "." ends the reply */

@@ -73,6 +73,7 @@ struct session {
     struct debugger_edit *edits;
     size_t                edit_count, edit_room;
     struct move_rules     rules;
+    struct story         *story;
     bool                  quit;
 };
 
@@ -87,6 +88,8 @@ const char *session_state_name(const struct session *session);   /* paused, fini
  * message, which is "" when the trace does not say. */
 struct session_failure { const char *kind, *message; int rank; uint32_t line; };
 struct session_failure session_failure(const struct session *session);
+/* On stderr, as run tells it: what a lesson raised itself is its own text. */
+void session_tell_failure(const struct session *session, const char *lesson);
 /* The last line that the engine wrote to stderr, "" none; of a viewer's session alone. */
 void session_last_words(const struct session *session, char *line, size_t room);
 /* "engine gone (signal 9) after event 31207", of one that died, and its last words. */

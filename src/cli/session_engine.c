@@ -21,7 +21,9 @@
 #include <sys/sendfile.h>
 #endif
 #include "analysis/state.h"
+#include "analysis/story.h"
 #include "base/now.h"
+#include "base/vec.h"
 #include "base/visible.h"
 #include "cli/message.h"
 #include "trace/reader.h"
@@ -32,9 +34,11 @@ void
 session_hide(struct session *session)
 {
     state_free(session->state);
+    story_free(session->story);
     if (session->trace != NULL)
         trace_release(session->trace);
     session->state = NULL;
+    session->story = NULL;
     session->trace = NULL;
 }
 
@@ -240,7 +244,8 @@ session_show(struct session *session, char *why, size_t why_size)
         return false;
     breaks_use(&session->rules.breaks, session->trace);
     session->state = state_new(session->trace);
-    if (session->state == NULL || trace_starved(session->trace))
+    session->story = story_new(session->trace);
+    if (session->state == NULL || session->story == NULL || trace_starved(session->trace))
         snprintf(why, why_size, "out of memory");
     else if (trace_count(session->trace) == 0 && trace_events_lost(session->trace) > 0)
         snprintf(why, why_size, "its record had no room for the first event: out of memory, or the disk is full");
@@ -452,6 +457,24 @@ session_failure(const struct session *session)
         break;
     }
     return failure;
+}
+
+void
+session_tell_failure(const struct session *session, const char *lesson)
+{
+    struct session_failure failure = session_failure(session);
+    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError", "KilledError" };
+    struct failure told = { lesson, failure.line, strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind, "",
+                            failure.message };
+    char           who[24] = "";
+    if (failure.rank >= 0)
+        snprintf(who, sizeof who, "rank %d: ", failure.rank);
+    bool named = strncmp(failure.message, who, strlen(who)) == 0 ||
+                 (strcmp(failure.kind, "RaceError") == 0 && strncmp(failure.message, "rank ", 5) == 0);
+    for (size_t i = 0; i < countof(about_ranks); i++)
+        named = named || strcmp(failure.kind, about_ranks[i]) == 0;
+    told.who = named ? "" : who;
+    message_failure(&told, false);
 }
 
 static bool

@@ -7,6 +7,7 @@
 #include "analysis/graph.h"
 #include "analysis/rounds.h"
 #include "analysis/state.h"
+#include "analysis/story.h"
 #include "base/vec.h"
 #include "cli/session.h"
 #include "cli/session_tensors.h"
@@ -129,6 +130,20 @@ print_name(struct session *session, const char *name, struct str *out)
     return session_wind(session, out) && session_ask(session, request, out);
 }
 
+/* The story's sentence first. */
+static bool
+tell_where(struct session *session, struct str *out)
+{
+    if (!story_read(session->story, session->head + 1)) {
+        str_add(out, "no memory for the story\n");
+        return false;
+    }
+    story_tell_line(session->story, session->cursor, out);
+    trace_print_event(session->trace, session->cursor, out);
+    str_add(out, "\n");
+    return true;
+}
+
 bool
 session_look(struct session *session, const struct command_line *line, struct str *out)
 {
@@ -142,9 +157,7 @@ session_look(struct session *session, const struct command_line *line, struct st
     case CMD_print:
         return print_name(session, line->rest, out);
     default:
-        trace_print_event(session->trace, session->cursor, out);
-        str_add(out, "\n");
-        return true;
+        return tell_where(session, out);
     }
 }
 

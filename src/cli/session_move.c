@@ -68,14 +68,20 @@ static void
 search_record(struct session *session, struct move *move, struct str *out)
 {
     enum move_result result;
-    while ((result = move_search(move, session->head + 1, SEARCH_SLICE)) != MOVE_STOPPED) {
-        bool at_edge = result == MOVE_AT_EDGE;
-        if (at_edge && (move->backwards || session->ended)) {
+    while (move->ended = session->ended,
+           (result = move_search(move, session->head + 1, SEARCH_SLICE)) != MOVE_STOPPED) {
+        if (result == MOVE_NO_MEMORY) {
+            session->starved = true;
+            str_add(out, "no memory for the story\n");
+            return;
+        }
+        bool at_edge = result == MOVE_AT_EDGE, at_start = move->backwards && move->at == 0;
+        if (at_edge && (at_start || session->ended)) {
             stand_at_run_edge(session, move, out);
             return;
         }
         if (session_interrupted(session)) {
-            session->cursor = move->at;
+            session->cursor = move->command == CMD_rnext ? session->cursor : move->at;
             str_addf(out, "paused at event %" PRIu64 "\n", session->cursor);
             return;
         }
@@ -91,8 +97,8 @@ search_record(struct session *session, struct move *move, struct str *out)
 static bool
 goes_back(int command)
 {
-    return command == CMD_back || command == CMD_rnext || command == CMD_rfinish || command == CMD_rcontinue ||
-           command == CMD_runtil;
+    return command == CMD_back || command == CMD_rnext || command == CMD_rstage || command == CMD_rfinish ||
+           command == CMD_rcontinue || command == CMD_runtil;
 }
 
 static bool
@@ -101,7 +107,8 @@ move_by_rule(struct session *session, const struct command_line *line, struct st
     if (!goes_back(line->command) && !session_bring(session, out))
         return false;
     session->rules.asks = session->viewer >= 0; /* a batch answers by itself */
-    struct move move = { .trace = session->trace, .rules = &session->rules, .at = session->cursor };
+    struct move move = { .trace = session->trace, .rules = &session->rules, .story = session->story,
+                         .at = session->cursor };
     if (!move_begin(&move, line, out))
         return false;
     search_record(session, &move, out);

@@ -20,19 +20,6 @@
 #include "cli/session.h"
 #include "cli/viewer.h"
 
-static int
-run_engine(void *context, int fd, const char *trace, const struct debugger_edit *edits, size_t edit_count)
-{
-    struct run_options options = *(const struct run_options *)context;
-    options.trace              = trace;
-    struct debugger *debugger  = debugger_new(fd, edits, edit_count);
-    if (debugger == NULL)
-        return message(STATUS_FAILED, "out of memory");
-    int status = run_lesson(&options, debugger);
-    debugger_free(debugger);
-    return status;
-}
-
 /* One command after the other, separated by ";". The first that fails ends the batch. */
 static int
 run_batch(struct session *session, const char *commands)
@@ -67,29 +54,11 @@ run_batch(struct session *session, const char *commands)
     return ok ? STATUS_DONE : STATUS_USAGE;
 }
 
-/* As run tells it. What a lesson raised itself is its own text. */
-static void
-tell_failure(const char *lesson, struct session_failure failure)
-{
-    static const char *const about_ranks[] = { "DeadlockError", "TimeoutError", "MismatchError", "KilledError" };
-    struct failure told = { lesson, failure.line, strcmp(failure.kind, "LuaError") == 0 ? "" : failure.kind, "",
-                            failure.message };
-    char           who[24] = "";
-    if (failure.rank >= 0)
-        snprintf(who, sizeof who, "rank %d: ", failure.rank);
-    bool named = strncmp(failure.message, who, strlen(who)) == 0 ||
-                 (strcmp(failure.kind, "RaceError") == 0 && strncmp(failure.message, "rank ", 5) == 0);
-    for (size_t i = 0; i < countof(about_ranks); i++)
-        named = named || strcmp(failure.kind, about_ranks[i]) == 0;
-    told.who = named ? "" : who;
-    message_failure(&told, false);
-}
-
 static int
 step_batch(struct run_options *options)
 {
     struct session        session;
-    struct session_engine engine = { run_engine, options, options->trace, -1 };
+    struct session_engine engine = { run_in_session, options, options->trace, -1 };
     char                  why[500];
     signal(SIGPIPE, SIG_IGN);
     if (!session_open(&session, &engine, why, sizeof why)) {
@@ -99,7 +68,7 @@ step_batch(struct run_options *options)
     if (status == 0 && session.ended) {
         status = session.status;
         if (status >= STATUS_USAGE)
-            tell_failure(options->lesson, session_failure(&session));
+            session_tell_failure(&session, options->lesson);
     }
     session_close(&session);
     return status;
@@ -127,7 +96,7 @@ be_the_session(struct run_options *options, const struct session_start *start)
 {
     int                   ready = start->ready;
     struct session        session;
-    struct session_engine engine = { run_engine, options, options->trace, ready };
+    struct session_engine engine = { run_in_session, options, options->trace, ready };
     char                  why[500];
     for (size_t i = 0; i < countof(left_to_the_viewer); i++)
         signal(left_to_the_viewer[i], SIG_IGN);

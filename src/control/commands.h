@@ -34,6 +34,7 @@ void commands_help(struct str *out, int scope);        /* every command, a line 
  * Requests: a command line as typed. Replies begin with a status line:
  *   "at SEQ state=paused|finished|failed|dead [why=TEXT]" then "trace PATH" when the file changed, then text lines.
  * Then, if there are several runs, a line for each: "branch 2 of 1 from 37 to 62 failed *kill 1" ("*": the present one, "-": another).
+ * Then, if this run was changed, where first and how: "edited 37 kill 1".
  * Where a session has several viewers, each is told what the others did: a reply that nobody asked for, whose status line
  * begins with "now". "detach" as a request: this viewer leaves, and the session waits for the next one. */
 /* A private socket (0600) in `folder` (base/runtime_folder.h), with which it goes; answers its fd, -1 with `why`. */

@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "base/nearest.h"
 #include "base/rng.h"
 #include "base/vec.h"
 #include "device/device.h"
 #include "hw/cost.h"
 #include "hw/presets.h"
+#include "lua/choices.h"
 #include "lua/close.h"
+#include "lua/dial.h"
 #include "lua/internal.h"
 #include "lua/json.h"
 #include "lua/spawn.h"
@@ -24,7 +25,7 @@
 #include "trace/schema.h"
 #include "trace/writer.h"
 
-enum { LESSON_CHOICES = 26, LESSON_DEVICES = DEVICE_MAX, LESSON_COSTS = 64 };
+enum { LESSON_DEVICES = DEVICE_MAX, LESSON_COSTS = 64 };
 
 static void
 drop_own_lesson(struct task *me, void *lesson)
@@ -59,6 +60,7 @@ struct declared {
     struct cost_model  costs;
     uint64_t           device_memory[LESSON_DEVICES]; /* bytes; 0: what the hardware has */
     const char        *show;                          /* what `next` stops at too; NULL: nothing more */
+    struct dial        dial;
 };
 
 static int
@@ -181,7 +183,7 @@ static void
 read_declaration(lua_State *L, int table, const struct lesson_options *options, struct declared *out)
 {
     option_known(L, table, "title devices hardware seed costs world minutes needs prefix device_memory topology hops "
-                           "check_ranks show");
+                           "check_ranks show story tell");
     const char *title    = option_text(L, table, "title", NULL);
     const char *hardware = option_text(L, table, "hardware", "classroom");
     if (title == NULL)
@@ -207,6 +209,7 @@ read_declaration(lua_State *L, int table, const struct lesson_options *options, 
     }
     read_topology(L, table, &out->costs);
     out->show      = read_show(L, table);
+    read_dial(L, table, &out->dial);
     out->head.hops = options->hops || option_bool(L, table, "hops", false);
     out->head.check_ranks = options->check_ranks || option_bool(L, table, "check_ranks", false);
 }
@@ -232,6 +235,7 @@ record_options(struct task *me, const struct declared *declared)
     trace_option(writer, "costs", costs);
     if (declared->show != NULL)
         trace_option(writer, "show", declared->show);
+    record_dial(writer, &declared->dial);
     record_number(writer, "devices", (uint64_t)declared->head.devices);
     if (declared->head.world > 0)
         record_number(writer, "world", (uint64_t)declared->head.world);
@@ -242,10 +246,9 @@ record_options(struct task *me, const struct declared *declared)
 static bool
 declare(struct task *me, struct lesson *lesson, const struct declared *declared)
 {
-    if (!lesson_begin(me, lesson, &declared->head))
-        return false;
-    *sched_cost(me->sched) = declared->costs;
     record_options(me, declared);
+    lesson_begin(me, lesson, &declared->head);
+    *sched_cost(me->sched) = declared->costs;
     if (declared->head.has_seed) {
         struct generator *generator = default_generator(me);
         if (generator == NULL)
@@ -266,6 +269,8 @@ l_lesson(lua_State *L)
     struct declared declared = { .head = *lesson_head(lesson) };
     check_table(L, 1);
     refuse_in_rank(L, "rs.lesson");
+    if (lesson_begun(lesson))
+        raise_error(L, "RuntimeError", "rs.lesson is called once, at the top of the lesson");
     read_declaration(L, 1, lesson_options(lesson), &declared);
     struct script *script = script_of(L);
     uint64_t       seed   = declared.head.seed;
@@ -445,19 +450,13 @@ read_wrong(lua_State *L, struct asked *asked)
 static void
 check_kind(lua_State *L, const char *kind)
 {
-    size_t      length = strlen(kind), least = word_reach(kind) + 1;
-    const char *meant  = NULL;
-    for (int i = KIND_NONE + 1; i < KIND_COUNT; i++) {
+    size_t length = strlen(kind);
+    for (int i = KIND_NONE + 1; i < KIND_COUNT && length > 0; i++) {
         const char *name = kind_table[i].name;
-        if (length > 0 && strncmp(name, kind, length) == 0 && (name[length] == '\0' || name[length] == '.'))
+        if (strncmp(name, kind, length) == 0 && (name[length] == '\0' || name[length] == '.'))
             return;
-        if (word_distance(kind, name) < least) {
-            least = word_distance(kind, name);
-            meant = name;
-        }
     }
-    raise_error(L, "ValueError", "rs.ask: hides names no kind of event: \"%.60s\"%s%s%s", kind,
-                meant != NULL ? "; did you mean " : "", meant != NULL ? meant : "", meant != NULL ? "?" : "");
+    no_kind(L, "rs.ask: hides", kind);
 }
 
 /* A kind or a list of them, at the top, becomes a text with blanks between, pushed. */
@@ -651,9 +650,10 @@ l_advance(lua_State *L)
 static const struct lua_entry lesson_entries[] = {
     { "lesson", l_lesson,
       "rs.lesson{title=, devices=, hardware=, seed=, costs=, world=, minutes=, needs=, prefix=, device_memory=, "
-      "topology=, hops=, check_ranks=, show=}",
+      "topology=, hops=, check_ranks=, show=, story=, tell=}",
       "Declares the lesson, at its top. Costs are in microseconds, by op or module. show = \"stores\": the debugger's "
-      "next stops at each rendezvous and store." },
+      "stage stops at each rendezvous and store. story, tell: what else its story stops at, or passes over, and its "
+      "own sentences." },
     { "say", l_say, "rs.say(text, ...)",
       "Narration: what it is given, with blanks between; in a rank with its number in front." },
     { "ask", l_ask, "rs.ask{question, choices=, answer=, why=, wrong=, hides=}",

@@ -62,7 +62,8 @@ struct lesson_head {
     bool        other_hardware;      /* --hardware named another one than the lesson: its times do not hold */
     const char *prefix;              /* before the checks' names; NULL: the lesson's name and "/" */
 };
-bool lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head); /* false: failed (twice) */
+bool lesson_begun(const struct lesson *lesson);
+void lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head); /* once */
 const struct lesson_head *lesson_head(const struct lesson *lesson);
 
 /* rank -1: the lesson itself; else the rank of a spawn: a prefix for narration, and checks wait for lesson_join. */
@@ -78,8 +79,8 @@ bool lesson_note(struct lesson *lesson, int rank, const char *word, const char *
 /* Of a question. wrong: what is said of each choice when it is given, NULL: nothing of its own; hides: kinds that the
  * screen keeps back until it is answered, with blanks between; NULL: none. */
 struct lesson_choice { const char *text, *wrong; };
-struct lesson_question { const char *question, *answer, *why, *hides; const struct lesson_choice *choices; int choice_count; };
-bool lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question *question);
+struct lesson_question { const char *question, *answer, *why, *hides; struct lesson_choice *choices; int choice_count; };
+bool lesson_ask(struct task *me, struct lesson *lesson, struct lesson_question *question); /* puts the choices in their order */
 /* skip: why it did not run, NULL: it ran. hints: of a check that fails, a line for each; NULL: none. */
 struct lesson_check { int rank; uint32_t line; bool ok; const char *name, *detail, *skip, *hints; };
 bool lesson_check(struct task *me, struct lesson *lesson, const struct lesson_check *check);

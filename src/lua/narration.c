@@ -15,6 +15,7 @@
 #include "base/visible.h"
 #include "c10d/job.h"
 #include "lua/check_list.h"
+#include "lua/choices.h"
 #include "lua/early.h"
 #include "sched/account.h"
 #include "sched/faults.h"
@@ -28,6 +29,7 @@ struct lesson {
     struct lesson_options options;
     struct lesson_head    head;
     bool                  begun;
+    uint32_t              asked;      /* questions so far */
     char                  name[128], title[256], prefix[128];
     char                  exercise[128]; /* file of the one that is checked; "" none */
     pthread_mutex_t       mutex;      /* guards what follows */
@@ -53,14 +55,11 @@ lesson_new(const struct lesson_options *options)
     lesson->options = *options;
     snprintf(lesson->name, sizeof lesson->name, "%s", options->name != NULL ? options->name : "lesson");
     snprintf(lesson->prefix, sizeof lesson->prefix, "%.120s/", lesson->name);
-    lesson->options.name     = lesson->name;
-    lesson->head.title       = lesson->title;
-    lesson->head.prefix      = lesson->prefix;
-    lesson->head.has_seed    = options->has_seed;
-    lesson->head.seed        = options->seed;
-    lesson->head.world       = options->world;
-    lesson->head.hops        = options->hops;
-    lesson->head.check_ranks = options->check_ranks;
+    lesson->options.name = lesson->name;
+    lesson->head = (struct lesson_head){ .title = lesson->title, .prefix = lesson->prefix,
+                                         .has_seed = options->has_seed, .seed = options->seed,
+                                         .world = options->world, .hops = options->hops,
+                                         .check_ranks = options->check_ranks };
     if (pthread_mutex_init(&lesson->mutex, NULL) != 0) {
         free(lesson);
         return NULL;
@@ -351,12 +350,16 @@ lesson_forgive(struct task *me, struct lesson *lesson)
 
 /* ---- the lesson's own events ---- */
 
-/* rs.lesson: its title, devices and seed. Once, before anything else. */
 bool
+lesson_begun(const struct lesson *lesson)
+{
+    return lesson->begun;
+}
+
+/* rs.lesson: its title, devices and seed. Once, before anything else. */
+void
 lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *head)
 {
-    if (lesson->begun)
-        return failed(me, E_RUNTIME, "rs.lesson is called once, at the top of the lesson");
     lesson->begun = true;
     snprintf(lesson->title, sizeof lesson->title, "%s", head->title);
     if (head->prefix != NULL)
@@ -367,7 +370,6 @@ lesson_begin(struct task *me, struct lesson *lesson, const struct lesson_head *h
 
     int64_t title = stage_text_id(me, lesson->title);
     POINT(me, lesson_begin, title, head->devices, (int64_t)head->seed);
-    return true;
 }
 
 /* rs.say: a sentence of narration. */
@@ -504,9 +506,10 @@ add_details(struct str *out, const struct lesson_question *question)
 
 /* Headless, a question is answered by its own answer. */
 bool
-lesson_ask(struct task *me, struct lesson *lesson, const struct lesson_question *question)
+lesson_ask(struct task *me, struct lesson *lesson, struct lesson_question *question)
 {
     struct str whole = { 0 }, details = { 0 }, out = { 0 };
+    choices_shuffle(question->choices, question->choice_count, lesson->head.seed, lesson->asked++);
     str_add(&whole, question->question);
     for (int i = 0; i < question->choice_count; i++)
         str_addf(&whole, "%s%c) %s", i == 0 ? "  " : "   ", 'a' + i % 26, question->choices[i].text);

@@ -67,10 +67,16 @@ enum record_type {
     RECORD_LANE     = 2, /* u32 lane, i16 rank, i16 device, u16 enum lane_kind, u16 0, text name */
     RECORD_TEXT     = 3, /* u32 id (from 1), text */
     RECORD_OPTION   = 4, /* text key, text value: lesson, title, seed, policy, executor, hardware, costs, devices, world;
-                          * a job's (trace/offset.h). Of several values of one key the newest counts */
+                          * a job's (trace/offset.h); what the lesson says of its story, out of the hash (below). Of
+                          * several values of one key the newest counts */
     RECORD_SOURCE   = 5, /* text path (relative), text contents: the lesson file */
     RECORD_SNAPSHOT = 6, /* u32 id (from 1), u8 dtype, u8 dims, u16 0, i64 sizes[dims], the elements, row-major */
 };
+
+/* Options by kind: STORY_PART and its name, "scene" or "silent"; STORY_TELL and its name, a sentence. They lie before the
+ * lesson's first event. */
+#define STORY_PART "story:"
+#define STORY_TELL "tell:"
 
 /* The contents of a tensor, as they are written and as they are read. */
 struct trace_snapshot {

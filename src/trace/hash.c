@@ -1,9 +1,9 @@
 /* The hash of a trace: of what happened, not of where it is written down. Names of files, line numbers, the
- * lesson's text and the engine's say nothing, so that a class compares hashes although each has its own file and its
- * own comments. It is a sum of parts, one for each chunk of events and one for each record, so that it can be taken
- * while the trace is written, in any order, and of the finished file again. Which chunk of events it is stands in its
- * head (which writer's, the how many-th); records have their ids and may lie anywhere. Nothing here is secret: the
- * sum tells runs apart, it does not guard them.
+ * lesson's text, how it wants to be told and the engine's text say nothing, so that a class compares hashes although
+ * each has its own file and its own comments. It is a sum of parts, one for each chunk of events and one for each
+ * record, so that it can be taken while the trace is written, in any order, and of the finished file again. Which chunk
+ * of events it is stands in its head (which writer's, the how many-th); records have their ids and may lie anywhere.
+ * Nothing here is secret: the sum tells runs apart, it does not guard them.
  *
  * Interface: chunk_sum, sum_digits. */
 #include <ctype.h>
@@ -135,6 +135,13 @@ with_kind(uint64_t sum, struct reader *record)
     return with_bytes(sum, args, strlen(args));
 }
 
+/* How the run is called and told, not what happened in it. */
+static bool
+tells_only(const char *key)
+{
+    return strcmp(key, "lesson") == 0 || option_is_of_story(key);
+}
+
 static uint64_t
 record_sum(enum record_type type, struct reader record, const char *lesson)
 {
@@ -148,7 +155,7 @@ record_sum(enum record_type type, struct reader record, const char *lesson)
         return mixed(with_text(sum, read_text(&record), lesson));
     case RECORD_OPTION:
         key = read_text(&record);
-        return strcmp(key, "lesson") == 0 ? 0 : mixed(with_bytes(sum, record.bytes, record.size));
+        return tells_only(key) ? 0 : mixed(with_bytes(sum, record.bytes, record.size));
     default: return mixed(with_bytes(sum, record.bytes, record.size));
     }
 }

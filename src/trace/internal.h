@@ -91,6 +91,7 @@ void chunk_finish(struct trace_writer *writer, struct trace_place *place); /* fu
 
 /* hash.c: one chunk's part, 0 where none was begun (`lesson`: the file's name, as texts say it); and a sum's six
  * hexadecimal digits. */
+bool     option_is_of_story(const char *key); /* STORY_PART, STORY_TELL */
 uint64_t chunk_sum(const unsigned char *chunk, const char *lesson);
 uint32_t sum_digits(uint64_t sum);
 

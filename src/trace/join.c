@@ -93,6 +93,16 @@ say_names(struct whole *whole)
         trace_option(whole->writer, "hardware", trace_option_of(whole->parts[0].trace, "hardware"));
 }
 
+/* How the lesson wants to be told. */
+static void
+keep_story(struct whole *whole, const struct trace *first)
+{
+    const char *key, *value;
+    for (size_t i = 0; trace_option_at(first, i, &key, &value); i++)
+        if (option_is_of_story(key))
+            trace_option(whole->writer, key, value);
+}
+
 static void
 say_where_from(struct whole *whole)
 {
@@ -107,7 +117,9 @@ say_where_from(struct whole *whole)
     for (size_t i = 0; i < countof(kept) && same; i++)
         if (trace_option_of(first, kept[i])[0] != '\0')
             trace_option(whole->writer, kept[i], trace_option_of(first, kept[i]));
-    if (!same)
+    if (same)
+        keep_story(whole, first);
+    else
         say_names(whole);
     for (size_t i = 0; i < whole->part_count; i++) {
         char key[48], lanes[32];

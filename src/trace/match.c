@@ -169,6 +169,7 @@ match_free(struct match *match)
     for (size_t i = 0; i < match->node_count; i++) {
         free(match->nodes[i].kinds);
         free(match->nodes[i].args);
+        free(match->nodes[i].others);
         free(match->nodes[i].value.text);
     }
     free(match->nodes);

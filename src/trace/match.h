@@ -3,6 +3,7 @@
  *   EXPR   :=  AND { "or" AND }      AND := NOT { "and" NOT }      NOT := ["not"] TERM
  *   TERM   :=  "(" EXPR ")" | KIND | FIELD OP VALUE | "rank" N | "device" N | "lane" NAME
  *   FIELD  :=  seq t rank device lane iter phase kind flow line depth, or an argument's name (bytes, bucket, op ...)
+ *   VALUE  :=  a number, a word, "a text", or an argument of the same event (bucket > next)
  *   OP     :=  = == != < <= > >= ~   (~ : contains, for texts)
  *   KIND   :=  a dotted name; a trailing ".*" or a bare family ("dp") matches what is below it too
  *

@@ -222,6 +222,20 @@ read_phase(const char *word, long double *out)
     return false;
 }
 
+/* Whether the value names an argument, which is a number in every kind that has it. */
+static bool
+is_argument(struct parser *parser, struct node *node)
+{
+    bool   words = false;
+    size_t kinds = 0;
+    node->others = args_of(parser, node->value.text, &kinds, &words);
+    if (words) {
+        free(node->others);
+        node->others = NULL;
+    }
+    return node->others != NULL;
+}
+
 /* Takes the value at the current token into `node`. */
 static void
 take_value(struct parser *parser, struct node *node, const char *field, bool words)
@@ -247,6 +261,8 @@ take_value(struct parser *parser, struct node *node, const char *field, bool wor
     } else if (node->field == FIELD_KIND) {
         if (node->compare == COMPARE_EQUAL || node->compare == COMPARE_UNEQUAL)
             node->kinds = kinds_of(parser, parser->word, &node->kind_count);
+    } else if (node->field == FIELD_ARG && !words && !value->is_number && is_argument(parser, node)) {
+        value->is_number = true;
     } else if (node->field != FIELD_LANE && !words && !value->is_number) {
         char text[160];
         snprintf(text, sizeof text, "%.60s needs a number, not", field);
@@ -281,6 +297,7 @@ field_comparison(struct parser *parser, const char *word)
         return at;
     }
     free(node.args);
+    free(node.others);
     free(node.kinds);
     free(node.value.text);
     return 0;
@@ -332,11 +349,24 @@ order_holds(enum compare compare, int order)
 }
 
 static bool
+number_is(const struct node *node, long double number, long double other)
+{
+    return node->value.is_number && order_holds(node->compare, number < other ? -1 : number > other);
+}
+
+static bool
 number_holds(const struct node *node, long double number)
 {
-    if (!node->value.is_number)
-        return false;
-    return order_holds(node->compare, number < node->value.number ? -1 : number > node->value.number);
+    return number_is(node, number, node->value.number);
+}
+
+static bool
+number_arg_holds(const struct node *node, const struct trace_event *event, int64_t arg)
+{
+    if (node->others == NULL)
+        return number_holds(node, arg);
+    int8_t other = node->others[event->kind].index;
+    return other >= 0 && number_is(node, arg, event->args[other]);
 }
 
 static bool
@@ -368,7 +398,7 @@ arg_holds(const struct match *match, const struct node *node, const struct trace
     case ARG_NUMBER:
         break;
     }
-    return number_holds(node, arg);
+    return number_arg_holds(node, event, arg);
 }
 
 static bool

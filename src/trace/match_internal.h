@@ -35,6 +35,7 @@ struct node {
     struct value      value;
     bool             *kinds; /* [kind]: NODE_KIND, and a comparison of `kind` with = or != */
     struct arg_place *args;  /* [kind]: FIELD_ARG */
+    struct arg_place *others; /* [kind]: the argument that stands for the value; NULL: a value does */
     size_t            kind_count;
 };
 

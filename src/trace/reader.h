@@ -61,6 +61,9 @@ const struct trace_lane_info *trace_lane_at(const struct trace *trace, size_t la
 const char                   *trace_text_at(const struct trace *trace, int64_t id);    /* "?" when unknown */
 bool                          trace_snapshot_at(const struct trace *trace, int64_t id, struct trace_snapshot *out);
 const char                   *trace_option_of(const struct trace *trace, const char *key); /* "" when absent */
+/* One after the other, oldest first, for options whose keys are not known; false: there are not so many (yet). */
+bool                          trace_option_at(const struct trace *trace, size_t index, const char **key,
+                                              const char **value);
 const char                   *trace_source_text(const struct trace *trace, const char **path); /* the lesson, "" */
 
 /* The other end: of a begin event its end, of an end its begin; SIZE_MAX: none (yet). Built on first use. */

@@ -291,6 +291,22 @@ trace_option_of(const struct trace *trace, const char *key)
     return "";
 }
 
+bool
+option_is_of_story(const char *key)
+{
+    return strncmp(key, STORY_PART, strlen(STORY_PART)) == 0 || strncmp(key, STORY_TELL, strlen(STORY_TELL)) == 0;
+}
+
+bool
+trace_option_at(const struct trace *trace, size_t index, const char **key, const char **value)
+{
+    if (index >= trace->option_count)
+        return false;
+    *key   = trace->options[index][0];
+    *value = trace->options[index][1];
+    return true;
+}
+
 const char *
 trace_source_text(const struct trace *trace, const char **path)
 {

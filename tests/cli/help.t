@@ -15,6 +15,7 @@ my %options = (
         'node-rank', 'master-addr', 'master-port', 'rdzv-endpoint', 'standalone', 'max-restarts', 'grace' ],
     view    => [ 'print', 'size' ],
     events  => ['json'],
+    story   => [qw(count seed policy fault hardware world variant limit-seconds trust exact help)],
     explore => [qw(schedules seed policy exhaustive faults fault world trust limit-seconds help)],
     devices => [],
     lessons => [],

@@ -19,7 +19,7 @@ sub batch {
     my $run = ringside('step', @options, '--batch', $commands, $lesson);
     diag("$commands: status $run->{status}, signal $run->{signal}, $run->{err}")
         if $run->{status} != 0 || $run->{signal} != 0 || $run->{err} ne '';
-    return split /\n/, $run->{out};
+    return grep { !/^story: / } split /\n/, $run->{out};
 }
 
 # Every event of a lesson's run, as `events --json` tells it.
@@ -34,11 +34,11 @@ sub number { return $_[0] =~ /^(\d+) / ? $1 : -1 }
 
 # ---- data ----
 
-my @lines = batch('next; where; next; where', lesson('batches', <<'LUA'));
+my @lines = batch('stage; where; stage; where', lesson('batches', <<'LUA'));
 local rs = require "ringside"
 for x in rs.utils.data.DataLoader(rs.arange(4), { batch_size = 2 }) do end
 LUA
-like("@lines", qr/ data\.index .*indices="0 1".* data\.index .*indices="2 3"/, 'next goes from one batch to the next');
+like("@lines", qr/ data\.index .*indices="0 1".* data\.index .*indices="2 3"/, 'stage goes from one batch to the next');
 
 # ---- there and back ----
 
@@ -79,18 +79,25 @@ like($lines[2], qr/^2: dp\.gather, stopped 0 times/, 'info breaks lists what is 
 @lines = batch('until dp.forward; w; finish; w; rfinish; w', $six);
 like($lines[1], qr/ dp\.forward end /, 'finish goes to the end of the stage');
 is($lines[2], $lines[0], 'rfinish to its beginning');
-@lines = batch('until dp.scatter; w; next; w; rnext; w', $six);
-like($lines[1], qr/ dp\.replicate begin /, 'next goes to the next stage that begins');
-is($lines[2], $lines[0], 'rnext goes back to it');
-@lines = batch('until dp.parallel_apply; next 2; w; finish; w; next; w', $six);
-like($lines[0], qr/ module\.forward begin dev0 .*name=module /, 'next goes into a stage, on whatever lane');
+@lines = batch('until dp.scatter; w; stage; w; rstage; w', $six);
+like($lines[1], qr/ dp\.replicate begin /, 'stage goes to the next stage that begins');
+is($lines[2], $lines[0], 'rstage goes back to it');
+@lines = batch('until dp.parallel_apply; stage 2; w; finish; w; stage; w', $six);
+like($lines[0], qr/ module\.forward begin dev0 .*name=module /, 'stage goes into a stage, on whatever lane');
 like($lines[1], qr/ module\.forward end dev0 .*name=module /, 'finish to its end, on its lane');
-like($lines[2], qr/ dp\.gather begin /, 'and next from there to what begins behind it') or diag(join "\n", @lines);
-@lines = batch('next 99999; w; rnext 99999; w; next 0; w', $six);
-like($lines[0], qr/^the run has ended at event /, 'next with a count too many ends at the end and says so');
-is_deeply([ $lines[2], number($lines[3]), number($lines[4]) ], [ 'start of the record', 0, 1 ],
-    'rnext at the start; no count is one');
-@lines = batch('next; next; until bytes > 1e15; w; runtil bytes > 1e15; w', $six);
+like($lines[2], qr/ dp\.gather begin /, 'and stage from there to what begins behind it') or diag(join "\n", @lines);
+@lines = batch('until dp.scatter; rnext; w; next; w; rnext; w; rnext; w', $six);
+like($lines[0], qr/ dp\.forward begin /, 'next tells that a part begins');
+like($lines[1], qr/ dp\.scatter end .*chunks=3 /, 'and what lies in it once it has happened');
+is($lines[2], $lines[0], 'rnext goes back to where it began');
+like($lines[3], qr/^a question: How many rows /, 'and to the words before it');
+for my $move ('stage', 'next') {
+    @lines = batch("$move 99999; w; r$move 99999; w; ${move} 0; w; r$move; $move 1; w", $six);
+    like($lines[0], qr/^the run has ended at event /, "$move with a count too many ends at the end and says so");
+    is_deeply([ $lines[2], number($lines[3]) ], [ 'start of the record', 0 ], "r$move at the start");
+    is($lines[4], $lines[-1], 'no count is one');
+}
+@lines = batch('stage; next; until bytes > 1e15; w; runtil bytes > 1e15; w', $six);
 like($lines[0], qr/^no further event for which bytes > 1e15: the run has ended at event \d+$/,
     'until without a match says so, and that the run has ended');
 like($lines[1], qr/ lesson\.end /, 'and stands there');
@@ -131,7 +138,7 @@ like($lines[0], qr/tensor\(\[/, 'print shows a local of the rank that stands the
 like($lines[0], qr/tensor\(\[ ?30\./, 'and with rank R another rank\'s');
 @lines = batch('help', $six);
 like("@lines", qr/\b\Q$_\E\b/, "help lists $_")
-    for qw(step back next rnext finish rfinish continue rcontinue until runtil goto break delete info where print set
+    for qw(step back next rnext stage rstage finish rfinish continue rcontinue until runtil goto break delete info where print set
         switch delay);
 
 # ---- changing ----
@@ -232,7 +239,7 @@ refused("'$$_[0]' is refused", ringside('step', '--batch', $$_[0], $six), 2, $$_
     [ 'print ' . 'x' x 3000,        qr/./ ],
 );
 my $stopped = ringside('step', '--batch', 'where; fly; where', $six);
-is(() = $stopped->{out} =~ /\n/g, 1, 'the first command that fails ends the batch');
+is(() = $stopped->{out} =~ /^\d+ /mg, 1, 'the first command that fails ends the batch');
 refused('an empty batch is refused', ringside('step', '--batch', '', $six), 2, qr/--batch/);
 is(ringside('step', '--batch', ';;  ; # a comment; where', $six)->{status}, 0,
     'empty commands and comments do nothing');
@@ -272,6 +279,7 @@ sub draw {
 my @commands = (
     sub { 'step' },      sub { 'step ' . draw(60) }, sub { 'back' },     sub { 'back ' . draw(80) },
     sub { 'next' },      sub { 'rnext' },            sub { 'next ' . (1 + draw(4)) }, sub { 'continue' },
+    sub { 'stage' },     sub { 'rstage' },           sub { 'stage ' . (1 + draw(9)) }, sub { 'rnext ' . (1 + draw(4)) },
     sub { 'rcontinue' }, sub { 'until comm.hop' },   sub { 'runtil dp' }, sub { 'goto ' . draw(400) },
     sub { draw(300) },   sub { 'break comm.hop' },   sub { 'break op if bytes > ' . draw(50) }, sub { 'info breaks' },
     sub { 'info tasks' }, sub { 'info locks' },      sub { 'info memory' }, sub { 'where' }, sub { 'help' },

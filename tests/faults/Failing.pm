@@ -114,7 +114,7 @@ sub fault_of {
 sub fault_at {
     my ($n, $on, $right, $stopped, @command) = @_;
     my $run   = run_with($n, $on, @command);
-    my $fault = fault_of($run, $right, $command[1] eq 'step' ? 2 : 1);
+    my $fault = fault_of($run, $right, $command[1] =~ /^(?:step|story)$/ ? 2 : 1);
     $$stopped++ if $fault eq '' && $run->{status} != 0;
     return $fault eq '' ? '' : ($on ? "from $n on: " : "$n: ") . $fault;
 }

@@ -17,7 +17,7 @@ note "RINGSIDE_SEED=$seed";
 
 my $trace = folder() . '/steps.trace';
 is(ringside('run', '--quiet', '--trace', $trace, 'tests/faults/training.lua')->{status}, 0, 'a trace to read');
-my $moves = 'next 40; where; print 0.weight; back 3; set 0.weight[0,0,0,0] 5; next; goto 100; info tasks; info memory; '
+my $moves = 'next 2; stage 40; where; print 0.weight; back 3; set 0.weight[0,0,0,0] 5; next; goto 100; info tasks; info memory; '
     . 'break module; continue; info breaks; until seq > 300; rcontinue; where';
 my $asked = 'continue; runs; goto 354; info buckets; info tensor; info graph; goto 712; info ring; info locks; info tensor; '
     . 'info buckets; info memory; goto 660; info graph; info ring; info tasks';
@@ -104,6 +104,8 @@ fails('PowerSGD and averaging', 60, 'run', @power);
 fails('PowerSGD and averaging in free', 60, @free, @power);
 fails('step --batch', 50, 'step', '--batch', $moves, 'tests/faults/training.lua');
 fails('what is asked of a DDP step', 50, 'step', '--batch', $asked, 'tests/faults/comm_hooks.lua');
+fails('story', 40, 'story', $trace);
+fails('story of a run', 40, 'story', 'tests/faults/training.lua');
 fails('events', 15, 'events', $trace, 'op ~ mm or dp');
 fails('events --json', 15, 'events', $trace, '--json');
 fails('events --hash', 15, 'events', $trace, '--hash');

@@ -185,7 +185,7 @@ static const char *const words[] = {
 #define COMMAND(id, name, args, keys, scope, group, help) name,
 #include "control/commands.def"
 #undef COMMAND
-    "s", "S", "n", "N", "c", "C", "f", "u", "U", "w", "q", "x", "net", "net.0.weight", "net.0.weight.grad", "weight",
+    "s", "S", "n", "N", "m", "M", "c", "C", "f", "u", "U", "w", "q", "x", "net", "net.0.weight", "net.0.weight.grad", "weight",
     "0.bias", "x", "flags", "whole", "words", "words.list.3.1", "words.self.self", "half", "mine", "result", "step",
     "rs", "rank 0", "rank 1", "rank -1", "rank 9", "[0,0]", "[-1]", "[9223372036854775807]", "[0,0,0,0,0,0,0,0,0]", "[",
     "]", ".", "1.5", "nan", "-inf", "1e400", "0x1p3", "go", "edit", "tasks", "memory", "locks", "all", "none",

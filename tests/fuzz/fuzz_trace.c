@@ -9,6 +9,7 @@
 #include "analysis/moves.h"
 #include "analysis/quantities.h"
 #include "analysis/state.h"
+#include "analysis/story.h"
 #include "analysis/tensors.h"
 #include "base/str.h"
 #include "base/vec.h"
@@ -137,9 +138,10 @@ ask_names(struct trace *trace)
 static void
 ask_moves(struct trace *trace)
 {
-    static const char *const lines[] = { "step 3", "back 2", "next", "rnext", "finish", "rfinish", "continue",
-                                         "rcontinue", "until lock or seq > 9", "runtil bytes > 1" };
+    static const char *const lines[] = { "step 3", "back 2", "stage", "rstage", "next", "rnext 2", "finish", "rfinish",
+                                         "continue", "rcontinue", "until lock or seq > 9", "runtil bytes > 1" };
     struct move_rules rules = { 0 };
+    struct story *story = story_new(trace);
     struct str told = { 0 };
     char why[200];
     size_t count = trace_count(trace);
@@ -148,7 +150,7 @@ ask_moves(struct trace *trace)
     breaks_list(&rules.breaks, &told);
     for (size_t i = 0; i < countof(lines); i++) {
         struct command_line line;
-        struct move move = { .trace = trace, .rules = &rules, .at = count / 2 };
+        struct move move = { .trace = trace, .rules = &rules, .story = story, .ended = true, .at = count / 2 };
         fuzz_assert(command_parse(lines[i], &line, why, sizeof why), "a move is a command");
         if (!move_begin(&move, &line, &told))
             continue;
@@ -158,6 +160,33 @@ ask_moves(struct trace *trace)
         move_end(&move);
     }
     breaks_free(&rules.breaks);
+    story_free(story);
+    str_free(&told);
+}
+
+/* How the record is told: each stop is an event behind the last one, with a sentence of its own. */
+static void
+ask_story(struct trace *trace)
+{
+    struct story *story = story_new(trace);
+    struct story_figures figures;
+    struct str told = { 0 };
+    if (story == NULL || !story_read(story, trace_count(trace)) || !story_close(story)) {
+        story_free(story);
+        return;
+    }
+    for (size_t i = 0; i < story_count(story); i++) {
+        const struct story_stop *stop = story_at(story, i);
+        fuzz_assert(stop->at < trace_count(trace) && stop->first <= stop->at, "a stop is at an event");
+        fuzz_assert(i == 0 || story_at(story, i - 1)->at < stop->at, "stops are in order, and none is there twice");
+        str_clear(&told);
+        story_again(story, stop, &told);
+        story_tell(story, stop, &told);
+        fuzz_assert(told.len > 0 && strchr(str_text(&told), '\n') == NULL, "a stop is told on one line");
+    }
+    story_figures(story, &figures);
+    fuzz_assert(figures.stops == story_count(story), "the figures count the stops");
+    story_free(story);
     str_free(&told);
 }
 
@@ -177,6 +206,7 @@ ask_everything(struct trace *trace)
     ask_names(trace);
     if (count > 0)
         ask_moves(trace);
+    ask_story(trace);
     uint32_t hash = 0, again = 0;
     bool hashed = trace_file_hash(trace, &hash);
     fuzz_assert(!hashed || !trace_file_hash(trace, &again) || hash == again, "a trace has one hash");

@@ -160,9 +160,9 @@ my %checks = (
     '18-batchnorm' => [
         (map {
             my ($iteration, $rank, $mean, $variance) = @$_;
-            map { "iteration $iteration, rank $rank: $_" } 'normalised with its own batch, the output is -1 and 1',
+            map { "iteration $iteration, rank $rank: $_" } 'its own batch is normalised to -1 and 1',
                 "running mean $mean, running variance $variance", 'weight.grad is 4',
-                'before each forward 16 bytes of buffers are synchronised'
+                '16 bytes of buffers come before each forward'
         } [ 1, 0, 0.1, 1.1 ], [ 1, 1, 0.7, 2.7 ], [ 2, 0, 0.19, 1.19 ], [ 2, 1, 0.79, 2.79 ]),
         (map { "rank $_ evaluates with rank 0's mean 0.19 and variance 1.19" } 0, 1),
         'SyncBatchNorm, rank 0: the output is -1.0690 and -0.5345', 'SyncBatchNorm, rank 1: the output is 0.0000 and 1.6036',

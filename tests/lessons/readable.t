@@ -60,17 +60,25 @@ for my $path (glob 'lessons/*.lua') {
             for '80x24', '40x12', '120x40';
         my @choices = split /^choice /m, $args->{choices} // '';
         shift @choices; # what is hidden
-        my $keys = @choices > 1 ? qr/^ a-@{[ chr(ord('a') + $#choices) ]} choose  Enter show it  Esc / : qr/^ Enter show it  Esc /;
-        like((split /\n/, frame($trace, '40x12', $ask->{seq}, ''))[11], qr/^ Enter answer  Esc later /, "$name: with the key that begins an answer");
-        like((split /\n/, frame($trace, '40x12', $ask->{seq}, '<Enter>'))[11], $keys, "$name: and then those that answer");
+        my $keys = @choices > 1 ? qr/^ a-@{[ chr(ord('a') + @choices) ]} choose  / : qr/^ /;
+        like((split /\n/, frame($trace, '40x12', $ask->{seq}, ''))[11], qr/${keys}Enter answer  Esc later\b/, "$name: with the keys that answer");
+        like((split /\n/, frame($trace, '40x12', $ask->{seq}, '<Enter>'))[11], qr/${keys}Enter show it  Esc later\b/, "$name: and show it");
+        my @stops = map { frame($trace, '80x24', $ask->{seq}, $_) =~ m{ step (\d+)/} } '<Enter><Enter>nn', '<Esc>nn', '<Esc>2n';
+        is($stops[1], $stops[0], "$name: and who puts it off comes to the same stops");
+        cmp_ok($stops[2], '<=', $stops[0], "$name: and a count jumps over none");
         for my $i (0 .. $#choices) {
             my ($choice, $wrong) = split /\nwrong /, $choices[$i];
-            my $answer = '<Enter>' . chr(ord('a') + $i) . '<Enter>';
+            my $answer = chr(ord('a') + $i) . '<Enter>';
             my $told = words($trace, '80x24', $ask->{seq}, $answer);
             my $said = bare(join ' ', "you: $choice", defined $wrong ? $wrong : (), "-> $args->{answer}", $args->{why} // '');
             like($told, qr/\Q$said\E/, "$name: and what is said when '" . bare($choice) . "' is the answer");
             $told = scrolled($trace, '40x12', $ask->{seq}, $answer);
             like($told, qr/\Q$said\E/, "$name: on 40x12, too");
+        }
+        if (@choices) {
+            my $unknown = words($trace, '80x24', $ask->{seq}, chr(ord('a') + @choices) . '<Enter>');
+            my $said = bare("you: I do not know -> $args->{answer} " . ($args->{why} // ''));
+            like($unknown, qr/\Q$said\E/, "$name: and what is said to who does not know");
         }
     }
 }

@@ -43,32 +43,22 @@ sub words {
     return bare(join ' ', map { /^(.*?)(?:│|$)/ ? $1 : () } split /\n/, $pane);
 }
 
-sub is_next {
-    my ($event, $meetings) = @_;
-    my $kind = $$event{kind};
-    return !$$event{args}{ok} if $kind eq 'lesson.check';
-    return $kind ne 'lesson.hint' if $kind =~ /^lesson\./;
-    return 1 if $kind eq 'data.index';
-    return 0 if !$meetings && $kind =~ /^c10d\.(?:store\.|rendezvous$)/;
-    return $$event{phase} eq 'begin' && $kind =~ /^(?:dp|ddp|c10d|autograd|module|optim|data)\./;
-}
-
-# The words that the lesson has for its reader, each with the picture on which it must be.
+# The words that the lesson has for its reader, each with the picture of the first stop at or behind it: there it must be.
 sub read_story {
-    my ($name, $trace, @events) = @_;
-    my ($presses, @keys, @told, @asks) = (0);
-    my $meetings = grep { $$_{kind} =~ /^c10d\.store/ } @events;
-    for my $event (@events) {
-        my ($kind, $args) = @$event{qw(kind args)};
-        push @told, [ scalar(grep { ref } @keys), bare(($$args{ok} ? 'ok ' : 'NOT OK ') . $$args{text}) ] if $kind eq 'lesson.check';
-        next unless is_next($event, $meetings && $name =~ /^10/);
-        $presses++ if $$event{seq} > 0;
-        next unless $kind =~ /^lesson\./ || (@told && $told[-1][0] == grep { ref } @keys); # checks come with what follows
+    my ($stops, @events) = @_;
+    my ($presses, $told_to, @keys, @told, @asks) = (0, -1);
+    for my $at (@$stops) {
+        $presses++ if $at > 0;
+        my @words = grep { $$_{kind} =~ /^lesson\.(?:say|check)$/ } @events[ $told_to + 1 .. $at ];
+        my $event = $events[$at];
+        $told_to = $at;
+        next unless @words || $$event{kind} =~ /^lesson\./;
         push @keys, 'n' x $presses;
         $presses = 0;
-        push @told, [ scalar(grep { ref } @keys), bare($$args{text}) ] if $kind eq 'lesson.say';
-        push @asks, { at => scalar(grep { ref } @keys), %$args } if $kind eq 'lesson.ask';
-        push @keys, [], $kind eq 'lesson.ask' ? ('<Enter>', '<Enter>', []) : ();
+        my $picture = grep { ref } @keys;
+        push @told, [ $picture, bare(($$_{kind} eq 'lesson.say' ? '' : $$_{args}{ok} ? 'ok ' : 'NOT OK ') . $$_{args}{text}) ] for @words;
+        push @asks, { at => $picture, %{ $$event{args} } } if $$event{kind} eq 'lesson.ask';
+        push @keys, [], $$event{kind} eq 'lesson.ask' ? ('<Enter>', '<Enter>', []) : ();
     }
     return (\@keys, \@told, \@asks);
 }
@@ -79,7 +69,9 @@ for my $path (glob 'lessons/*.lua') {
     is(ringside('run', '--quiet', '--trace', $trace, $path)->{status}, 0, "$name runs");
     my @events = map { /^(\d+) (\S+) (\S+)/ ? { seq => $1, kind => $2, phase => $3 } : () } split /\n/, ringside('events', $trace)->{out};
     $events[ $$_{seq} ] = $_ for map { decode_json($_) } split /\n/, ringside('events', $trace, 'lesson', '--json')->{out};
-    my ($keys, $told, $asks) = read_story($name, $trace, @events);
+    my @stops = map { /^\d+  (\d+)  / ? $1 : () } split /\n/, ringside('story', $trace)->{out};
+    my ($keys, $told, $asks) = read_story(\@stops, @events);
+    is(scalar @$asks, scalar(grep { $$_{kind} eq 'lesson.ask' } @events), "$name: n stops at each question");
     my @frames = pictures($trace, '80x24', @$keys);
     my @words  = map { words($_) } @frames;
 
@@ -98,13 +90,13 @@ for my $path (glob 'lessons/*.lua') {
         }
     }
     is_deeply(\@early, [], "$name: nothing of an answer is to be seen before it");
-    my @total = grep { $frames[$_] =~ m{step \d+/\d} } 0 .. (@$asks ? $$asks[-1]{at} : -1);
+    my @total = grep { (split /\n/, $frames[$_])[0] =~ m{step \d+/\d} } 0 .. (@$asks ? $$asks[-1]{at} : -1);
     is_deeply(\@total, [], "$name: nor how long it will be");
     my ($end) = map { $$_{seq} } grep { $$_{kind} eq 'lesson.end' } @events;
     like($frames[-1], qr{ step $end/$#events .*^L $end lesson\.end}ms, "$name: it ends at the end");
 
     # Forwards, backwards, from anywhere; what is new since the last step is forgotten by going to where one stands.
-    my @stops = map { $$_{seq} } grep { $$_{seq} > 0 && is_next($_, $name =~ /^10/) } @events;
+    shift @stops; # where it begins
     my @at    = $long ? 0 .. $#stops - 2 : map { int($_ * $#stops / 3.3) } 0 .. 2;
     my @step  = (':reveal all<Enter>', map { my $at = $_; my $here = ":goto $stops[$at]<Enter>";
         (":goto 0<Enter>", 'n' x ($at + 1), $here, [], 'nnNN', [], "G$here", []) } @at);

@@ -25,7 +25,7 @@ my %may = (
     'trace_viewer/term.c'        => 'the modes of the terminal that curses does not ask for',
     'trace_viewer/main.c'        => 'words of its own, and the frame: cells have passed the door',
     (map { ("src/cli/$_.c" => 'words of its own') }
-        qw(bench bench_ddp bench_dp bench_train bench_viewer devices events exercise explore findings hang help lessons main message options step synth view watch)),
+        qw(bench bench_ddp bench_dp bench_train bench_viewer devices events exercise explore findings hang help lessons main message options step story synth view watch)),
 );
 # A text handed to printf, fputs or puts as it is, in cli/: "%s" for what the program itself says.
 my %outside = (

@@ -304,6 +304,30 @@ what_is_missing_is_said(void **state)
 }
 
 static void
+the_story_is_told_as_rank_0_s_lesson_says(void **state)
+{
+    (void)state;
+    struct job_rig rig;
+    rig_new(&rig, 3, 1, 0, 1000);
+    rig_measure(&rig, JOB_CLOCK_BEGIN, 250 * MS);
+    rig_option(&rig, 1, STORY_PART "kernel", "scene");
+    rig_option(&rig, 2, STORY_PART "op", "silent");
+    rig_option(&rig, 0, STORY_PART "op", "scene");
+    rig_option(&rig, 0, STORY_TELL "comm.hop", "A message.");
+    for (int r = 0; r < 3; r++)
+        say(&rig, r, 300 * MS);
+    rig_close(&rig);
+    struct trace *job = rig_join(&rig, &as_job), *copies = rig_join(&rig, &(struct join_wish){ .copies = true });
+    assert_string_equal(trace_option_of(job, "story:op"), "scene");
+    assert_string_equal(trace_option_of(job, "tell:comm.hop"), "A message.");
+    assert_string_equal(trace_option_of(job, "story:kernel"), "");
+    assert_string_equal(trace_option_of(copies, "story:op"), "scene");
+    trace_release(job);
+    trace_release(copies);
+    rig_free(&rig);
+}
+
+static void
 a_clock_that_nobody_measured_is_set_by_messages(void **state)
 {
     (void)state;
@@ -470,6 +494,7 @@ main(void)
         cmocka_unit_test(after_the_join_all_messages_arrive_after_they_left),
         cmocka_unit_test(sixty_four_ranks_go_together),
         cmocka_unit_test(what_the_lesson_does_is_rank_0_s_alone),
+        cmocka_unit_test(the_story_is_told_as_rank_0_s_lesson_says),
         cmocka_unit_test(what_is_missing_is_said),
         cmocka_unit_test(a_clock_that_nobody_measured_is_set_by_messages),
         cmocka_unit_test(what_no_error_allows_for_is_said),

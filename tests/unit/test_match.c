@@ -76,7 +76,8 @@ the_grammar_means_what_it_says(void **state)
         { "rank 0 and (device 2 or op)", "b" }, { "op or dp or lesson", "abdf" }, { "(((op)))", "d" },
         { "not (op or rank 0)", "ef" }, { "alias = 1", "b" }, { "no.such", NULL }, { "", NULL }, { "(", NULL },
         { "op)", NULL }, { "op and", NULL }, { "and op", NULL }, { "rank", NULL }, { "rank x", NULL }, { "t", NULL },
-        { "bytes > ten", NULL }, { "bytes ~ 1", NULL }, { "phase = later", NULL }, { "op op", NULL },
+        { "bytes > ten", NULL }, { "bytes > op", NULL }, { "bytes = bytes", "bd" }, { "devices > chunks", "ac" }, { "rows = offset", "b" },
+        { "devices < bucket", "" }, { "bytes ~ 1", NULL }, { "phase = later", NULL }, { "op op", NULL },
         { "'op'", NULL }, { "lane 'open", NULL }, { "!", NULL }, { "rank = nan", NULL }, { "rank = inf", NULL },
         { "rank 1 if op", NULL }, { "op =", NULL }, { "= op", NULL },
     };

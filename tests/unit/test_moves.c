@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/moves.h"
+#include "analysis/story.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "control/commands.h"
@@ -21,6 +22,7 @@ struct rig {
     struct trace_writer *writer;
     struct trace_buffer *buffer;
     struct trace        *trace;
+    struct story        *story;
     struct move_rules    rules;
     uint8_t              depth[LANES];
 };
@@ -34,7 +36,7 @@ begin(struct rig *rig)
     assert_non_null(rig->writer);
     rig->buffer = trace_buffer_new(rig->writer);
     for (int lane = 0; lane < LANES; lane++)
-        trace_lane(rig->writer, lane, -1, LANE_HOST, lane == 0 ? "a" : lane == 1 ? "b" : "c");
+        trace_lane(rig->writer, lane, -1, LANE_HOST, lane == 0 ? "r0 main" : lane == 1 ? "r1 main" : "r2 main");
 }
 
 /* `phase`: '(' begins, ')' ends, '.' is a point. */
@@ -58,12 +60,15 @@ look(struct rig *rig)
     char why[200];
     rig->trace = trace_open_live(rig->writer, why, sizeof why);
     assert_non_null(rig->trace);
+    rig->story = story_new(rig->trace);
+    assert_non_null(rig->story);
 }
 
 static void
 end(struct rig *rig)
 {
     breaks_free(&rig->rules.breaks);
+    story_free(rig->story);
     trace_release(rig->trace);
     trace_close(rig->writer);
 }
@@ -75,7 +80,7 @@ stands(struct rig *rig, size_t from, const char *command, size_t slice)
     char why[200];
     struct command_line line;
     struct str told = { 0 };
-    struct move move = { .trace = rig->trace, .rules = &rig->rules, .at = from };
+    struct move move = { .trace = rig->trace, .rules = &rig->rules, .story = rig->story, .ended = true, .at = from };
     enum move_result result;
     assert_true(command_parse(command, &line, why, sizeof why));
     bool begun = move_begin(&move, &line, &told);
@@ -91,7 +96,7 @@ stands(struct rig *rig, size_t from, const char *command, size_t slice)
 }
 
 static void
-next_goes_from_begin_to_begin_on_any_lane(void **state)
+stage_goes_from_begin_to_begin_on_any_lane(void **state)
 {
     struct rig rig;
     begin(&rig);
@@ -112,13 +117,51 @@ next_goes_from_begin_to_begin_on_any_lane(void **state)
     look(&rig);
     static const long stops[] = { 0, 1, 5, 9, 11, 12 };
     for (size_t i = 0; i + 1 < 6; i++) {
+        assert_int_equal(stands(&rig, (size_t)stops[i], "stage", 1), stops[i + 1]);
+        assert_int_equal(stands(&rig, (size_t)stops[i + 1], "rstage", 100), stops[i]);
+    }
+    assert_int_equal(stands(&rig, 0, "stage 3", 2), 9);
+    assert_int_equal(stands(&rig, 12, "rstage 3", 2), 5);
+    assert_int_equal(stands(&rig, 12, "stage", 1), -1);
+    assert_int_equal(stands(&rig, 0, "stage 6", 1), -1);
+    assert_int_equal(stands(&rig, 0, "rstage", 1), -1);
+    end(&rig);
+}
+
+/* Three ranks make two rounds: of a forward, and of a step. */
+static void
+emit_rounds(struct rig *rig)
+{
+    static const enum kind acts[] = { KIND_ddp_forward, KIND_optim_step };
+    emit(rig, '.', KIND_lesson_begin, 0, 0); /* 0 */
+    for (int i = 0; i < 2; i++) {
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            emit(rig, '(', acts[i], lane, 0); /* 1 to 3, 9 to 11 */
+        emit(rig, '(', KIND_op, 0, 0);
+        emit(rig, ')', KIND_op, 0, 0);
+        for (uint32_t lane = 0; lane < LANES; lane++)
+            emit(rig, ')', acts[i], lane, 0);
+    }
+    emit(rig, '.', KIND_lesson_end, 0, 0); /* 17 */
+}
+
+static void
+next_goes_from_stop_to_stop_of_the_story(void **state)
+{
+    struct rig rig;
+    begin(&rig);
+    emit_rounds(&rig);
+    look(&rig);
+    static const long stops[] = { 0, 3, 11, 17 };
+    for (size_t i = 0; i < 3; i++) {
         assert_int_equal(stands(&rig, (size_t)stops[i], "next", 1), stops[i + 1]);
         assert_int_equal(stands(&rig, (size_t)stops[i + 1], "rnext", 100), stops[i]);
+        assert_int_equal(stands(&rig, (size_t)stops[i] + 1, "rnext", 2), stops[i]);
     }
-    assert_int_equal(stands(&rig, 0, "next 3", 2), 9);
-    assert_int_equal(stands(&rig, 12, "rnext 3", 2), 5);
-    assert_int_equal(stands(&rig, 12, "next", 1), -1);
-    assert_int_equal(stands(&rig, 0, "next 6", 1), -1);
+    assert_int_equal(stands(&rig, 0, "next 2", 2), 11);
+    assert_int_equal(stands(&rig, 17, "rnext 2", 2), 3);
+    assert_int_equal(stands(&rig, 17, "next", 1), -1);
+    assert_int_equal(stands(&rig, 3, "next 3", 1), -1);
     assert_int_equal(stands(&rig, 0, "rnext", 1), -1);
     end(&rig);
 }
@@ -151,7 +194,7 @@ step_passes_over_what_is_not_shown(void **state)
 }
 
 static void
-next_passes_over_how_ranks_meet_unless_it_is_shown(void **state)
+stage_passes_over_how_ranks_meet_unless_it_is_shown(void **state)
 {
     struct rig rig;
     struct str told = { 0 };
@@ -165,19 +208,19 @@ next_passes_over_how_ranks_meet_unless_it_is_shown(void **state)
     emit(&rig, '(', KIND_c10d_store_wait, 0, 0);     /* 6 */
     emit(&rig, '(', KIND_c10d_allreduce, 1, 0);      /* 7 */
     look(&rig);
-    assert_int_equal(stands(&rig, 0, "next", 1), 5);
-    assert_int_equal(stands(&rig, 5, "next", 1), 7);
-    assert_int_equal(stands(&rig, 7, "rnext 2", 1), 0);
+    assert_int_equal(stands(&rig, 0, "stage", 1), 5);
+    assert_int_equal(stands(&rig, 5, "stage", 1), 7);
+    assert_int_equal(stands(&rig, 7, "rstage 2", 1), 0);
     assert_int_equal(stands(&rig, 0, "step", 1), 1);
     assert_true(move_show(&rig.rules, "stores", &told));
-    assert_int_equal(stands(&rig, 0, "next", 1), 1);
-    assert_int_equal(stands(&rig, 0, "next 4", 1), 6);
-    assert_int_equal(stands(&rig, 7, "rnext", 1), 6);
+    assert_int_equal(stands(&rig, 0, "stage", 1), 1);
+    assert_int_equal(stands(&rig, 0, "stage 4", 1), 6);
+    assert_int_equal(stands(&rig, 7, "rstage", 1), 6);
     assert_true(move_show(&rig.rules, "none", &told));
-    assert_int_equal(stands(&rig, 0, "next", 1), 5);
+    assert_int_equal(stands(&rig, 0, "stage", 1), 5);
     trace_option(rig.writer, "show", "stores");
     trace_refresh(rig.trace);
-    assert_int_equal(stands(&rig, 0, "next", 1), 1);
+    assert_int_equal(stands(&rig, 0, "stage", 1), 1);
     str_free(&told);
     end(&rig);
 }
@@ -274,8 +317,8 @@ every_reverse_passes_the_same_stops(void **state)
 {
     static const enum kind kinds[] = { KIND_dp_forward,  KIND_op,         KIND_ddp_init,    KIND_lock_wait,
                                        KIND_lesson_say,  KIND_optim_step, KIND_memory_alloc, KIND_c10d_issue };
-    static const char *const pairs[][2] = { { "step", "back" }, { "next", "rnext" }, { "continue", "rcontinue" },
-                                            { "until op", "runtil op" } };
+    static const char *const pairs[][2] = { { "step", "back" }, { "stage", "rstage" }, { "next", "rnext" },
+                                            { "continue", "rcontinue" }, { "until op", "runtil op" } };
     uint64_t random = 8;
     for (int round = 0; round < 20; round++) {
         struct rig rig;
@@ -290,7 +333,7 @@ every_reverse_passes_the_same_stops(void **state)
         look(&rig);
         assert_true(breaks_add(&rig.rules.breaks, rig.trace, 0, "ddp", &told));
         str_free(&told);
-        for (int pair = 0; pair < 4; pair++) {
+        for (int pair = 0; pair < 5; pair++) {
             long forwards[300], at = 0;
             int count = 0, back = 0;
             while ((at = stands(&rig, (size_t)at, pairs[pair][0], 1 + splitmix(&random) % 9)) >= 0)
@@ -338,18 +381,84 @@ a_search_goes_on_when_the_record_has_grown(void **state)
     end(&rig);
 }
 
+/* What may still change is no stop yet: the ranks that have not come may come, until there is more or no more comes. */
+static void
+next_waits_for_the_rest_of_a_round(void **state)
+{
+    char why[200];
+    struct rig rig;
+    struct command_line line;
+    struct str told = { 0 };
+    begin(&rig);
+    for (uint32_t lane = 0; lane < LANES; lane++) {
+        emit(&rig, '(', KIND_c10d_rendezvous, lane, LANES);
+        emit(&rig, ')', KIND_c10d_rendezvous, lane, LANES); /* 5: that many ranks there are */
+    }
+    for (uint32_t lane = 0; lane + 1 < LANES; lane++)
+        emit(&rig, '(', KIND_ddp_forward, lane, 0);
+    look(&rig);
+    struct move move = { .trace = rig.trace, .rules = &rig.rules, .story = rig.story, .at = 5 };
+    assert_true(command_parse("next", &line, why, sizeof why) && move_begin(&move, &line, &told));
+    assert_int_equal(move_search(&move, trace_count(rig.trace), 10), MOVE_AT_EDGE);
+    emit(&rig, '(', KIND_ddp_forward, LANES - 1, 0);
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        emit(&rig, ')', KIND_ddp_forward, lane, 0);
+    for (uint32_t lane = 0; lane < LANES; lane++)
+        emit(&rig, '(', KIND_optim_step, lane, 0);
+    trace_refresh(rig.trace);
+    assert_int_equal(move_search(&move, trace_count(rig.trace), 10), MOVE_STOPPED);
+    assert_int_equal(move.at, 8);
+    move_end(&move);
+    size_t last = trace_count(rig.trace);
+    emit(&rig, '(', KIND_autograd_backward, 0, 0);
+    emit(&rig, '(', KIND_op, 0, 0);
+    trace_refresh(rig.trace);
+    move = (struct move){ .trace = rig.trace, .rules = &rig.rules, .story = rig.story, .at = last + 1 };
+    assert_true(command_parse("rnext", &line, why, sizeof why) && move_begin(&move, &line, &told));
+    assert_int_equal(move_search(&move, trace_count(rig.trace), 10), MOVE_AT_EDGE);
+    assert_int_equal(move.at, last + 1); /* backwards, too: the first rank's begin may be no stop */
+    for (uint32_t lane = 1; lane < LANES; lane++)
+        emit(&rig, '(', KIND_autograd_backward, lane, 0);
+    trace_refresh(rig.trace);
+    assert_int_equal(move_search(&move, trace_count(rig.trace), 10), MOVE_STOPPED);
+    assert_int_equal(move.at, last - 1);
+    str_free(&told);
+    end(&rig);
+}
+
+static void
+without_memory_for_the_story_next_says_so(void **state)
+{
+    char why[200];
+    struct rig rig;
+    struct command_line line;
+    struct str told = { 0 };
+    begin(&rig);
+    emit(&rig, '.', KIND_lesson_say, 0, 0);
+    look(&rig);
+    struct move move = { .trace = rig.trace, .rules = &rig.rules };
+    assert_true(command_parse("next", &line, why, sizeof why));
+    assert_false(move_begin(&move, &line, &told));
+    assert_string_equal(str_text(&told), "no memory for the story\n");
+    str_free(&told);
+    end(&rig);
+}
+
 int
 main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(next_goes_from_begin_to_begin_on_any_lane),
+        cmocka_unit_test(stage_goes_from_begin_to_begin_on_any_lane),
+        cmocka_unit_test(next_goes_from_stop_to_stop_of_the_story),
         cmocka_unit_test(step_passes_over_what_is_not_shown),
-        cmocka_unit_test(next_passes_over_how_ranks_meet_unless_it_is_shown),
+        cmocka_unit_test(stage_passes_over_how_ranks_meet_unless_it_is_shown),
         cmocka_unit_test(whoever_is_asked_stops_at_each_question_once),
         cmocka_unit_test(finish_leaves_the_stage_around_on_its_own_lane),
         cmocka_unit_test(breakpoints_and_expressions_stop_on_the_way),
         cmocka_unit_test(every_reverse_passes_the_same_stops),
         cmocka_unit_test(a_search_goes_on_when_the_record_has_grown),
+        cmocka_unit_test(next_waits_for_the_rest_of_a_round),
+        cmocka_unit_test(without_memory_for_the_story_next_says_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

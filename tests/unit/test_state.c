@@ -120,11 +120,14 @@ buckets_fill_are_launched_and_reduced(void **state)
     emit(&rig, KIND_ddp_bucket, PHASE_INSTANT, 0, 0, 0, ARGS(0, 192, 4, rebuilt));             /* 12: rebuilt */
     look(&rig);
     struct state_bucket buckets[4];
-    assert_true(state_seek(rig.state, 4));
+    assert_true(state_seek(rig.state, 3));
     assert_int_equal(state_buckets(rig.state, 0, buckets, 4), 2);
     assert_int_equal(buckets[0].ready, 0);
     assert_string_equal(buckets[0].indices, "3 2");
     assert_int_equal(buckets[1].bytes, 128);
+    assert_true(state_seek(rig.state, 4));
+    state_buckets(rig.state, 0, buckets, 4);
+    assert_int_equal(buckets[0].ready, 1);
     assert_true(state_seek(rig.state, 9));
     state_buckets(rig.state, 0, buckets, 4);
     assert_int_equal(buckets[0].ready, 1);
@@ -245,7 +248,7 @@ emit_anything(struct rig *rig, uint64_t *random, int64_t roles[3])
         emit(rig, KIND_ddp_bucket, PHASE_INSTANT, lane, rank, rank, ARGS((int64_t)(dice >> 12 & 3), bytes, 2, roles[0]));
         break;
     case 6:
-        emit(rig, KIND_ddp_mark_variable_ready, PHASE_END, lane, rank, rank, ARGS(1, (int64_t)(dice >> 12 & 3), 1));
+        emit(rig, KIND_ddp_mark_variable_ready, PHASE_BEGIN, lane, rank, rank, ARGS(1, (int64_t)(dice >> 12 & 3), 1));
         break;
     default:
         emit(rig, stage, phase, lane, rank, rank, ARGS(0));

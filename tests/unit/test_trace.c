@@ -63,6 +63,8 @@ write_small_trace(const char *path)
     struct trace_writer *writer = create(path, CLOCK_VIRTUAL_PS, false);
     trace_option(writer, "seed", "1");
     trace_option(writer, "seed", "7");
+    trace_option(writer, STORY_PART "op", "scene");
+    trace_option(writer, STORY_TELL "op", "An op ran.");
     trace_source(writer, "lessons/01.lua", "local rs = require \"ringside\"\n");
     uint32_t host = trace_lane(writer, 0, -1, LANE_HOST, "r0 main");
     uint32_t stream = trace_lane(writer, 0, 1, LANE_STREAM, "dev1 stream");
@@ -108,6 +110,15 @@ what_is_written_is_read_again(void **state)
     assert_true(trace_is_virtual(trace));
     assert_string_equal(trace_option_of(trace, "seed"), "7");
     assert_string_equal(trace_option_of(trace, "none"), "");
+    static const char *const options[][2] = { { "seed", "1" }, { "seed", "7" }, { "story:op", "scene" },
+                                              { "tell:op", "An op ran." } };
+    const char *key = NULL, *value = NULL;
+    for (size_t i = 0; i < sizeof options / sizeof *options; i++) {
+        assert_true(trace_option_at(trace, i, &key, &value));
+        assert_string_equal(key, options[i][0]);
+        assert_string_equal(value, options[i][1]);
+    }
+    assert_false(trace_option_at(trace, sizeof options / sizeof *options, &key, &value));
     assert_non_null(strstr(trace_source_text(trace, &name), "require"));
     assert_string_equal(name, "lessons/01.lua");
     assert_int_equal(trace_lanes(trace), 2);

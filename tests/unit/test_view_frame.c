@@ -43,7 +43,7 @@ every_size_is_drawn_without_control_characters(void **state)
             rig.view.chosen = (enum pane)((width + height) % PANE_COUNT);
             rig.view.focus = (enum pane)(height % PANE_COUNT);
             rig.view.full = width % 5 == 0;
-            rig.view.help = width % 11 == 0;
+            rig.view.help = width % 11 == 0 ? HELP_KEYS : width % 11 == 1 ? HELP_FIRST : HELP_NONE;
             struct canvas canvas;
             draw(&rig, width, height, &all_capabilities[(width + height) % 4], &canvas);
             for (int row = 0; row < height; row++)
@@ -53,7 +53,8 @@ every_size_is_drawn_without_control_characters(void **state)
                 }
             canvas_free(&canvas);
         }
-    rig.view.full = rig.view.help = false;
+    rig.view.full = false;
+    rig.view.help = HELP_NONE;
     rig_end(&rig);
 }
 
@@ -209,7 +210,7 @@ one_does_not_step_past_an_unanswered_question(void **state)
     rig.view.asking.all = false;
     press(&rig, (const char *const[]){ "5", "s", NULL });
     assert_int_equal(rig.view.cursor, 2);
-    press(&rig, (const char *const[]){ "s", "n", "c", "G", "Enter", "S", "s", NULL });
+    press(&rig, (const char *const[]){ "s", "n", "m", "c", "G", "Enter", "S", "s", NULL });
     assert_int_equal(rig.view.cursor, 2);
     press(&rig, (const char *const[]){ "Enter", "Enter", "s", NULL });
     assert_int_equal(rig.view.cursor, 3);
@@ -230,9 +231,13 @@ stages_are_finished_and_stepped_over(void **state)
     for (int i = 0; i < 7; i++, rig.now += 1000000)
         rig_event(&rig, phases[i], kinds[i], 0, 0);
     rig_read(&rig);
-    press(&rig, (const char *const[]){ "s", "n", NULL });
+    press(&rig, (const char *const[]){ "s", "m", NULL });
     assert_int_equal(rig.view.cursor, 4);
-    press(&rig, (const char *const[]){ "N", "s", "f", NULL });
+    press(&rig, (const char *const[]){ "M", "s", "f", NULL });
+    assert_int_equal(rig.view.cursor, 3);
+    press(&rig, (const char *const[]){ "g", "n", NULL });
+    assert_int_equal(rig.view.cursor, 3);
+    press(&rig, (const char *const[]){ "n", "N", NULL });
     assert_int_equal(rig.view.cursor, 3);
     press(&rig, (const char *const[]){ "F", NULL });
     assert_int_equal(rig.view.cursor, 1);
@@ -265,8 +270,8 @@ a_long_search_lets_keys_and_frames_through(void **state)
     assert_true(drive_on(&driver) && rig.view.moving);
     assert_true(drive_on(&driver) && !rig.view.moving && !drive_on(&driver));
     assert_int_equal(rig.view.cursor, EVENTS - 1);
-    drive_key(&driver, "N");
-    drive_key(&driver, "N");
+    drive_key(&driver, "M");
+    drive_key(&driver, "M");
     assert_true(rig.view.moving);
     drive_key(&driver, "^C");
     assert_false(rig.view.moving || drive_on(&driver));
@@ -278,7 +283,7 @@ static void
 random_keys_never_break_anything(void **state)
 {
     static const char *const keys[] = {
-        "s", "S", "n", "N", "f", "F", "c", "C", "u", "U", "b", "B", "x", "w", "Tab", "Up", "Down", "Left", "Right", "]",
+        "s", "S", "n", "N", "m", "M", "f", "F", "c", "C", "u", "U", "b", "B", "x", "w", "Tab", "Up", "Down", "Left", "Right", "]",
         "g", "G", "+", "-", "a", "d", "0", "Enter", "i", "/", "^L", ":", "Esc", "v", "Z", "r", "{", "}", "(", ")", "e",
         "E", ">", "<", "*", "?", "5", "9", "Backspace", "Space", "\xc3\xa9", "F10", "PageUp", "^C", "k", "j"
     };
@@ -308,7 +313,7 @@ an_empty_trace_is_drawn(void **state)
     rig_begin(&rig);
     rig_read(&rig);
     rig.view.cursor = NO_EVENT;
-    press(&rig, (const char *const[]){ "s", "n", "f", "c", "G", "g", "+", "Enter", "v", "Right", "]", "i", "i", NULL });
+    press(&rig, (const char *const[]){ "s", "n", "N", "m", "f", "c", "G", "g", "+", "Enter", "v", "Right", "]", "i", "i", NULL });
     struct canvas canvas;
     for (int width = 1; width < 140; width += 9) {
         draw(&rig, width, 30, &all_capabilities[0], &canvas);

@@ -41,12 +41,12 @@ my %hang = (
     validates_alone => {
         2 => [ '2 0', [ 'e', qr/^ r0\s+\S+► r1\s+broadcast #7 .*(?::|line )14$/m, qr/^ r1\s+calls\s+barrier #7 .*16$/m ] ],
         8 => [ '8 3', [ 'e', qr/^×r3\s+calls\s+broadcast #7 .*(?::|line )14$/m, qr/^ r0-r2, r7\s.*barrier #7/m ],
-               [ 'e<Tab><Enter>', qr/c10d\.issue instant r3 /, qr/^►\s+14 .*ddp\(/m ] ],
+               [ 'e<Tab><Enter>', qr/c10d\.issue instant r3 / ], [ 'e<Tab><Enter>L', qr/^►\s+14 .*ddp\(/m ] ],
     },
     other_order => {
         2 => [ '2 1', [ 'e', qr/^ r0\s+\S.*► r1\s+all_reduce #0 .*13$/m, qr/^ r1\s+calls\s+broadcast #0 .*10$/m ] ],
         8 => [ '8 5', [ 'e', qr/^×r5\s+calls\s+broadcast #0 .*(?::|line )10$/m, qr/^ r0-r4\s.*all_reduce #0/m ],
-               [ 'e<Tab><Enter>', qr/c10d\.issue instant r5 /, qr/^►\s+10 .*broadcast/m ] ],
+               [ 'e<Tab><Enter>', qr/c10d\.issue instant r5 / ], [ 'e<Tab><Enter>L', qr/^►\s+10 .*broadcast/m ] ],
     },
     fewer_batches => {
         2 => [ '2 0', [ 'e', qr/^×r0\s+returned after\s+all_reduce #7 .*(?::|line )11$/m, qr/^ r1\s.*► r0\s+all_reduce #8/m ] ],

@@ -36,14 +36,22 @@ my ($wait)  = map { /^(\d+) c10d\.wait begin r0/ ? $1 : () } @events;
 my ($failed) = map { /^(\d+) lesson\.check/ ? $1 : () } @events;
 my ($op)    = map { /^(\d+) op begin r0/ ? $1 : () } @events;
 cmp_ok($last, '>', 100, 'its record has events');
+my @told   = map { /^\d+  (\d+)  / ? $1 : () } `$out/ringside story $folder/two.trace`;
+my @stages = map { /^(\d+) c10d\.(?!store|rendezvous)\S+ begin/ ? $1 : () } @events;
+my $summed = $told[4];
+my ($next, $stage) = map { (grep { $_ > $summed } @$_)[0] } \@told, \@stages;
+my ($before, $stage_before) = map { (grep { $_ < $summed } @$_)[-1] } \@told, \@stages;
+ok($next != $stage && $before != $stage_before, 'around the last hop the story and the stages stop elsewhere');
 
 # ---- what each does: where one stands, keys before it, keys behind it, what is to be seen then. 'changes' and 'stays'
 # compare the screen with the one before the key. A command without a key is typed as a line. ----
 my %does = (
     step      => [$hop, '', '', sub { step_is('>', $hop) }],
     back      => [$hop, '', '', sub { step_is('<', $hop) }],
-    next      => [0, '', '', sub { step_is('>', 1) }],
-    rnext     => [$hop, '', '', sub { step_is('<', $hop) }],
+    next      => [$summed, '', '', qr/step $next\//],
+    rnext     => [$summed, '', '', qr/step $before\//],
+    stage     => [$summed, '', '', qr/step $stage\//],
+    rstage    => [$summed, '', '', qr/step $stage_before\//],
     finish    => [$hop, '', '', qr/step $hopped\//],
     rfinish   => [$hopped, '', '', qr/step $hop\//],
     continue  => [$hop, '', '', qr/step $last\/.* end of the record/s],
@@ -71,8 +79,8 @@ my %does = (
     runs      => [$hop, '', '<Enter>', qr/runs needs the running engine/],
     compare   => [$hop, '', ' 1<Enter>', qr/compare needs the running engine/],
     run       => [$hop, '', ' 1<Enter>', qr/run needs the running engine/],
-    help      => [$hop, '', '', qr/Digits before a key/],
-    quit      => [$hop, '?', '', sub { $_[0] !~ /Digits before a key/ }],
+    help      => [$hop, '', '', qr/six keys are enough/],
+    quit      => [$hop, '?', '', sub { $_[0] !~ /six keys/ }],
     leave     => 'at the end',
     pane      => [$hop, '', '', qr/─►\s?Lesson/],
     rpane     => [$hop, '', '', qr/[─┬]►/],
@@ -95,8 +103,8 @@ my %does = (
     first     => [$hop, '', '', qr/step 0\//],
     last      => [$hop, '', '', qr/step $last\//],
     mark      => [$hop, '', 'a', qr/event $hop is mark a.*/],
-    jump      => [$hop, "maG", 'a', qr/step $hop\//],
-    marks     => [$hop, 'mb', '<Enter>', qr/b +2 us +$hop comm\.hop/],
+    jump      => [$hop, "\"aG", 'a', qr/step $hop\//],
+    marks     => [$hop, '"b', '<Enter>', qr/b +2 us +$hop comm\.hop/],
     'zoom-in'   => [$hop, '', '', 'changes'],
     'zoom-out'  => [$hop, '++++', '', 'changes'],
     'pan-left'  => [$last, '+++', '', 'changes'],
@@ -205,9 +213,9 @@ ok(wait_for(sub { $_[0] =~ /step 0\/$last/ }), 'the viewer opens') or BAIL_OUT('
 my (%keys_of, @names);
 open my $table, '<', 'src/control/commands.def' or die "commands.def: $!";
 while (<$table>) {
-    my ($name, undef, $keys) = /^COMMAND\(\s*\w+,\s*"([^"]*)",\s*"((?:[^"\\]|\\.)*)",\s*"([^"]*)"/ or next;
+    my ($name, undef, $keys) = /^COMMAND\(\s*\w+,\s*"([^"]*)",\s*"((?:[^"\\]|\\.)*)",\s*"((?:[^"\\]|\\.)*)"/ or next;
     push @names, $name;
-    $keys_of{$name} = [split ' ', $keys];
+    $keys_of{$name} = [map { s/\\(.)/$1/gr } split ' ', $keys];
 }
 close $table;
 

@@ -21,10 +21,11 @@ gunzip('tests/viewer/frames/two_ranks.trace.gz' => $trace) or die $GunzipError;
 my %places = (
     beginning => ['--at 0', ''],
     question  => ['--at 0', 'n'],
-    ring      => ['--at 0', ':reveal all<Enter>:until comm.hop and rank 0<Enter>n'],
+    ring      => ['--at 0', ':reveal all<Enter>:until comm.hop and rank 0<Enter>m'],
     bucket    => ['--at 0', ':reveal all<Enter>:until ddp.mark_bucket_ready<Enter>'],
     node      => ['--at 0', ':reveal all<Enter>:until autograd.node and rank 1<Enter>'],
     help      => ['--at 0', '?'],
+    keys      => ['--at 0', '??'],
     end       => ['', ''],
 );
 my @sizes = ('40x10', '80x24', '120x40', '200x60');
@@ -70,9 +71,9 @@ sub differs {
 my $words = '';
 for my $place (sort keys %places) {
     my ($at, $keys) = @{ $places{$place} };
-    next if $place eq 'help' || $place eq 'question';
+    next if $place eq 'help' || $place eq 'keys' || $place eq 'question';
     open my $typed, '>', "$folder/typed" or die $!;
-    print $typed map { "$_\n" } map { s/^://r } grep { length } split /<Enter>/, $keys =~ s/<Enter>n$/<Enter>next/r;
+    print $typed map { "$_\n" } map { s/^://r } grep { length } split /<Enter>/, $keys =~ s/<Enter>m$/<Enter>stage/r;
     close $typed or die $!;
     $words .= "==== $place ====\n" . decode('UTF-8', scalar `$viewer $trace --plain $at <$folder/typed`);
 }

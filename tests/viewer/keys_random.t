@@ -149,7 +149,7 @@ sub type { $typed++; syswrite $_[0]{master}, $_[1] }
 # ---- what hands do ----
 
 my @keys = (
-    split(//, q(snfcuwSNFCUbBxhjklgG+-=WadivptoyreERADLZOHm'*&z/?:[]{}()|<>,.1234567890 )), "\r", "\t", "\x7f", "\x0c", "\e[A",
+    split(//, q(snmfcuwSNMFCUbBxhjklgG+-=WadivptoyreERADLZOH"'*&z/?:[]{}()|<>,.1234567890 )), "\r", "\t", "\x7f", "\x0c", "\e[A",
     "\e[B", "\e[C", "\e[D", "\e[H", "\e[F", "\e[5~", "\e[6~", "\eOP", "\e[15~", "\e[21~", "\e[Z",
 );
 my @lines = (

@@ -148,7 +148,7 @@ SKIP: {
     my $asked = 0;
     for my $round (1 .. 8) {
         system("$tmux send-keys -t v c");
-        last if !$wait->(qr/^ Enter answer|run has ended/m) || $screen =~ /run has ended/;
+        last if !$wait->(qr/^ a-\w choose  Enter answer|run has ended/m) || $screen =~ /run has ended/;
         $asked++;
         like($screen, qr/paused/, "question $asked: the run itself waits") if $asked < 3;
         system("$tmux send-keys -t v Enter a Enter");

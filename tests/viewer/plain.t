@@ -32,7 +32,7 @@ sub told {
 }
 
 my ($begin, $say, $ask, $held, @rest) = told("$viewer $trace --plain", 'n', 'n', 'n', 'quit');
-like($begin, qr/\Astep: 0 of (?:\d+|[?]), iteration 0, 0 ns\nrank: none, lane main\nwhat: 0 lesson\.begin /, 'it begins with where one stands');
+like($begin, qr/\Astory: .*\nstep: 0 of (?:\d+|[?]), iteration 0, 0 ns\nrank: none, lane main\nwhat: 0 lesson\.begin /, 'it begins with where one stands');
 like($say, qr/^what: 1 lesson\.say .*\nwhere: \S+:\d+ lesson_say; lesson line \d+/m, 'a step tells what and where, in this order');
 like($ask, qr/^question: .*\?\nchoice a: .*\nchoice b: .*\nchoice c: /m, 'a question comes with its choices');
 unlike($ask, qr{answer=|-> }, 'and not with its answer');
@@ -53,6 +53,6 @@ like($wrong, qr/look at what\? lanes, rank R, or a pane's name/, 'what cannot be
 like($unknown, qr/no command is called 'foo'/, 'so is an unknown command');
 
 my @live = told("$ringside step --plain $lesson", 's', 's', 'where', 'look lanes', 'quit');
-like($live[0], qr/\Astep: 0 of /, 'step --plain runs the lesson without a terminal');
+like($live[0], qr/\Astory: Equal from the first step\nstep: 0 of /, 'step --plain runs the lesson without a terminal');
 like(join("\n\n", @live), qr/^step: 2 of /m, 'and steps it');
 done_testing;

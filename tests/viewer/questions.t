@@ -137,19 +137,21 @@ is(system("$ringside run --quiet --trace $trace $folder/hides.lua >/dev/null 2>&
 my ($first, $second) = map { /^(\d+) lesson\.ask/ ? $1 : () } `$ringside events $trace lesson.ask`;
 my @chunks = map { /^(\d+)/ ? $1 : () } `$ringside events $trace dp.scatter.chunk`;
 is(scalar @chunks, 4 + 3 + 3, 'its record has all chunks');
+sub step_of { return frame('80x24', $_[0]) =~ m{ step (\d+)/} ? $1 : 'none' }
 sub found { return frame('80x24', $_[0] . '/dp.scatter.chunk<Enter>') =~ m{/dp\.scatter\.chunk +(\d+/\d+)(.*)} ? "$1$2" : 'none' }
 
 my $first_at = ":goto $first<Enter>";
 my ($shows, $later) = ('<Enter><Enter>', '<Enter><Esc>');
 my $second_at = "$first_at$shows:goto $second<Enter>";
 like(found(''), qr{^1/4; more is hidden until you answer}, 'before the first question: only what came before it is found');
-like(found($first_at), qr{^4/4; more is hidden}, 'at it, too');
-like(frame('80x24', "$first_at/dp.scatter.chunk<Enter>nn"), qr/step $first\//, 'no key finds what is hidden');
+like(found($first_at), qr{^1/4  from the start again; more is hidden}, 'at it, too');
+like(frame('80x24', "$first_at/dp.scatter.chunk<Enter>" . 'n' x $_), qr/step @{[$chunks[$_ % 4]]}\//, "no key finds what is hidden: n $_ times")
+    for 0 .. 4;
 like(found("$first_at$shows"), qr{^5/7; more is hidden}, 'answered: all up to the second question');
 like(found("$second_at$shows"), qr{^8/10$}, 'both answered: all');
-like(found("$first_at$later"), qr{^4/4; more is hidden}, 'put off: what it hides stays hidden');
-like(found("$first_at$later:goto $second<Enter>"), qr{^4/4; more is hidden}, 'from the second question, too');
-like(found("$first_at${later}G$shows"), qr{^4/4; more is hidden}, 'and when that is answered');
+like(found("$first_at$later"), qr{^1/4  from the start again; more is hidden}, 'put off: what it hides stays hidden');
+like(found("$first_at$later:goto $second<Enter>"), qr{^1/4  from the start again; more is hidden}, 'from the second question, too');
+like(found("$first_at${later}G$shows"), qr{^1/4  from the start again; more is hidden}, 'and when that is answered');
 like(frame('80x24', "$first_at${later}sssss"), qr/step (?!$first)\d+\//, 'put off: one goes on');
 like(frame('80x24', "$first_at${later}n" . '/dp.scatter.chunk<Enter>'), qr/more is hidden/, 'past what is hidden');
 unlike(frame('160x50', "$first_at$later" . 's' x $_), qr/^. \d+ dp\.scatter|main +dp\.scatter/m, 'no step shows it') for 1, 3, 9;
@@ -179,22 +181,43 @@ my @open = map { frame($_, $second_at) } '80x24', '120x40', '60x20';
 my @shut = map { frame($_, "$second_at$shows") } '80x24', '120x40', '60x20';
 is(scalar(grep { /[dp]* ?forward|F[▌▏▐ ]/ } @open), 0, 'what is hidden is not on the timeline');
 isnt($open[$_], $shut[$_], 'and then it is') for 0 .. 2;
-like(frame('80x24', "$first_at${later}s"), qr/^ something is hidden until you answer: :question/m, 'a line says that something is missing');
+my $by_yours = qr/^ hidden by your question: Enter answers it, Esc again shows the answer/m;
+like(frame('80x24', "$first_at${later}s"), $by_yours, 'the first stop that is hidden is one, and says whose it is');
+like(frame('80x24', "$first_at${later}n"), $by_yours, 'for n as for s');
+like(frame('80x24', "$first_at${later}9s"), qr/step @{[ step_of("$first_at${later}s") ]}\/.*$by_yours/s, 'a count does not jump over it');
+is(step_of("$first_at${later}sssss"), step_of("$first_at$shows" . 'sssss'), 'one comes to the same stops as who has answered');
+is(step_of("$first_at${later}nnn"), step_of("$first_at${shows}nnn"), 'so with n');
+is(step_of("$first_at${later}:break dp.scatter<Enter>:continue<Enter>"), step_of("$first_at$shows:break dp.scatter<Enter>:continue<Enter>"), 'and with breakpoints');
+unlike(frame('160x50', "$first_at${later}:break dp.scatter<Enter>:continue<Enter>"), qr/stopped by|chunks/, 'which do not tell it');
+unlike(frame('160x50', "$first_at${later}s"), qr/\w\.c:\d/, 'nor does the place in the source');
+like(frame('80x24', "$first_at${later}s<Enter>"), qr/step $first\/.*a-c choose  Enter show it/s, 'Enter there goes back and answers');
+$shown = frame('120x40', "$first_at${later}ss<Esc>");
+like($shown, qr/^ -> 2  WHY-1/m, 'Esc there shows the answer');
+like($shown, qr/dp\.scatter/, 'and what stands there');
+is(step_of("$first_at${later}ss<Esc>"), step_of("$first_at${later}ss"), 'where one stays');
+like(frame('80x24', "$first_at<Esc><Esc>"), qr/step $first\/.*^ -> 2  WHY-1/ms, 'two Esc show it');
+like(frame('80x24', "$first_at<Enter><Esc><Esc>"), qr/step $first\/.*^ -> 2  WHY-1/ms, 'after Enter, too');
+like(found("$first_at<Esc><Esc>"), qr{^5/7; more}, 'and nothing of it is hidden any more');
+like(frame('80x24', "$first_at<Esc>"), qr/^ put off: n goes on, Esc again shows the answer/m, 'as the first one says');
+like(frame('80x24', "$first_at${later}S"), qr/^ something is hidden until you answer: :question/m, 'elsewhere a line says that something is missing');
 unlike(frame('80x24', "$second_at${shows}s"), qr/hidden/, 'and not when nothing is');
 
 # ---- how one answers ----
 $shown = frame('80x24', $first_at);
 like($shown, qr/\? Rows\?.*^   a\) 3 .*^   b\) 2 .*^ Enter: answer  Esc: later/ms, 'the question, its choices and how it is answered');
-like($shown, qr/^ Enter answer  Esc later  S back/m, 'and the keys say so');
-for my $key (['a', 'pan'], ['b', 'break'], ['c', 'continue'], ['d', 'pan']) {
-    unlike(frame('80x24', "$first_at$$key[0]"), qr/[►] [ab]\)|you:/, "$$key[0] keeps its meaning until Enter gives the question the keys");
+like($shown, qr/^ a-c choose  Enter answer  Esc later  S back/m, 'and the keys say so');
+for my $key ('a', 'b', 'c') {
+    is(frame('80x24', "$first_at$key"), frame('80x24', "$first_at<Enter>$key"), "$key chooses at once");
 }
-like(frame('80x24', "${first_at}b"), qr/breakpoint 1: lesson\.ask/, 'b makes a breakpoint');
-like(frame('80x24', "$first_at<Enter>"), qr/^ a-b choose  Enter show it  Esc later/m, 'Enter: the keys are the question\'s');
-like(frame('80x24', "$first_at<Enter>a"), qr/^ ► a\) 3 .*^   b\) 2 .*^ a-b choose  Enter confirm  Esc later/ms, 'a letter chooses');
-like(frame('80x24', "$first_at<Enter>$_"), qr/^ ► b\) 2 /m, "$_ chooses") for 'b', '<Down><Down>', '<Up>', '<Down><Up>', 'ab', 'a<Down>';
+unlike(frame('80x24', "${first_at}d"), qr/►.[abc]\)|you:/, 'd keeps its meaning');
+like(frame('80x24', "$first_at$later:break dp.scatter<Enter><Tab>d"), qr/step $first\//, 'a pane keeps its keys');
+like(frame('80x24', "${first_at}b<Enter>"), qr/^ yes: 2  WHY-1/m, 'a letter and Enter answer');
+like(frame('80x24', "$first_at<Esc>a<Enter>"), qr/^ no, it is 2/m, 'a question that was put off, too');
+like(frame('80x24', "$first_at<Enter>"), qr/^ a-c choose  Enter show it  Esc later/m, 'Enter: the keys are the question\'s');
+like(frame('80x24', "$first_at<Enter>a"), qr/^ ► a\) 3 .*^   b\) 2 .*^   c\) I do not know .*^ a-c choose  Enter confirm  Esc later/ms, 'a letter chooses');
+like(frame('80x24', "$first_at<Enter>$_"), qr/^ ► b\) 2 /m, "$_ chooses") for 'b', '<Down><Down>', '<Up><Up>', '<Down><Up><Up>', 'ab', 'a<Down>';
 is(frame('80x24', "$first_at<Enter><Up><Down>"), frame('80x24', "$first_at<Enter>a"), 'arrows go round');
-like(frame('80x24', "$first_at<Enter>c"), qr/step $first\/.*a to b choose, Enter confirms/s, 'a letter that is no choice is told the others');
+like(frame('80x24', "$first_at<Enter>d"), qr/step $first\/.*a to c choose, Enter confirms/s, 'a letter that is no choice is told the others');
 my $bold = `$viewer $trace --print=ansi --no-color --size 80x24 --at 0 --keys '$first_at<Enter>b'`;
 like($bold, qr/\e\[[0-9;]*1m[^\e]*b\) 2|\e\[1m *b\) 2/, 'without colour the chosen one is bold');
 like(decode('UTF-8', scalar `$viewer $trace --print --ascii --size 80x24 --at 0 --keys '$first_at<Enter>b'`), qr/^ > b\) 2 /m, 'and marked in ASCII');
@@ -205,13 +228,45 @@ $shown = frame('120x40', "$first_at<Enter>b<Enter>");
 like($shown, qr/^ yes: 2  WHY-1/m, 'the right answer');
 unlike($shown, qr/WRONG/, 'nothing is said of the others');
 unlike(frame('120x40', "$first_at<Enter>b<Enter>s"), qr/step $first\//, 'answered: one goes on');
-for my $key ('s', 'n', 'f', 'c', ':until dp<Enter>', '<F10>', '<Space>') {
-    like(frame('120x40', "$first_at$key"), qr/step $first\/.*first your answer: Enter begins it, Esc puts it off/s, "not answered: $key does not");
+for my $key ('s', 'n', 'f', ':continue<Enter>', ':until dp<Enter>', '<F10>', '<Space>') {
+    like(frame('120x40', "$first_at$key"), qr/step $first\/.*first your answer: a to c choose, Enter confirms; Esc puts it off/s, "not answered: $key does not");
 }
+like(frame('120x40', "${first_at}c"), qr/► c\) I do not know/, 'I do not know is the last choice');
+$shown = frame('120x40', "${first_at}c<Enter>");
+like($shown, qr/you: I do not know.*-> 2.*WHY-1/s, 'it shows the answer, and why');
+like($shown, qr/^ it is 2  WHY-1/m, 'and is neither right nor wrong');
+unlike($shown, qr/WRONG|c\) I do not know/, 'nothing is said of other choices');
+like(frame('120x40', "$first_at:answer I do not know<Enter>"), qr/^ it is 2  WHY-1/m, 'in words, too');
+my $answers = sub { return frame('200x60', "$first_at$_[0]:goto $second<Enter>$_[1]G") =~ /your answers: (.*?) *(?:│|$)/m ? $1 : 'none' };
+is($answers->('b<Enter>', 'a<Enter>'), '1 right, 1 wrong', 'at the end the answers are counted');
+is($answers->('c<Enter>', 'a<Enter>'), '1 wrong, 1 I do not know', 'what one does not know apart');
+is($answers->('<Esc>', '<Enter><Enter>'), '1 shown, 1 put off', 'and so is what was shown or put off');
+is($answers->('c<Enter>', 'c<Enter>'), '2 I do not know', 'as often as it was said');
+unlike(decode('UTF-8', scalar `$viewer $trace --print --size 120x40`), qr/your answers/, 'who has answered nothing is told nothing');
+my $offer = qr/^ :predict on asks you before each stop/m;
+like(frame('40x12', "${first_at}b<Enter>s"), $offer, 'after the first answer more questions are offered');
+unlike(frame('120x40', "${first_at}b<Enter>ss"), $offer, 'there alone');
+unlike(frame('120x40', "${first_at}b<Enter>:goto $second<Enter>b<Enter>s"), $offer, 'and once');
+unlike(frame('120x40', "${first_at}$_"), $offer, "not after '$_'") for '', 'b<Enter>', '<Esc>s', ':predict on<Enter>b<Enter>s';
 like(frame('120x40', "$first_at<Enter><Space>"), qr/step $first\/.*Enter confirms or shows it/s, 'nor while it is being answered');
 unlike(frame('120x40', "$first_at<Enter>S"), qr/step $first\//, 'back one goes at any time');
-like(frame('80x24', "$first_at<Enter>?"), qr/Every command is a : line/, 'help is there, too');
+like(frame('80x24', "$first_at<Enter>??"), qr/Every command is a : line/, 'help is there, too');
 unlike(frame('120x40', "$first_at:pane event<Enter>"), qr/WRONG|WHY/, 'the Event pane keeps the sentences back');
+
+# ---- the same in words ----
+my $words = sub {
+    open my $typed, '>', "$folder/typed" or die $!;
+    print $typed map { "$_\n" } @_;
+    close $typed or die $!;
+    return decode('UTF-8', scalar `$ringside step --plain $folder/hides.lua <$folder/typed 2>&1`);
+};
+my @told = split /\n\n/, $words->("until dp.scatter", 'continue', 'later', 'step', 'step', 'look lanes', 'reveal', 'where', 'leave');
+like($told[2], qr/^choice b: 2\nchoice c: I do not know$/m, 'live: one is asked, with all choices');
+like($told[$_], qr/^what: \d+ \? hidden.*^hidden by your question: question goes back to it, reveal shows the answer$/ms, 'a stop that is hidden is one') for 4, 5;
+unlike(join(' ', @told[ 4 .. 6 ]), qr/scatter|chunk/, 'and tells nothing, nor do the lanes');
+like($told[7], qr/-> 2  WHY-1/, 'the answer is shown there');
+like($told[8], qr/dp\.scatter/, 'with what stood there');
+like($words->('continue', 'answer c', 'step', 'leave'), qr/^it is 2  WHY-1\n.*^to be asked before each stop: predict on$/ms, 'one may not know it, and more is offered');
 
 # ---- answers that are typed ----
 open $lesson, '>', "$folder/free.lua" or die "no lesson: $!";
@@ -230,6 +285,7 @@ is(answered($_), 'yes', "'$_' is the number 0.5") for '0.5', '.5', '0.50', ' 5e-
 is(answered($_), 'no, it is', "'$_' is not") for '0.51', 'half', '5', '0.5x';
 is(answered(''), '->', 'nothing typed: it is shown');
 my $on = 's<Enter><Enter>s<Enter>';
+like(frame('80x24', "${on}i do not know<Enter>"), qr/^ it is The ring/m, 'one may not know it here, too');
 like(frame('80x24', "$on$_<Enter>"), qr/^ yes: The ring/m, "'$_' are the words") for 'The ring', 'the  RING', ' The ring ';
 like(frame('80x24', "${on}The tree<Enter>"), qr/^ no, it is The ring/m, 'other words are not');
 like(frame('80x24', "${on}q?:1"), qr/^ > q\?:1_/m, 'what is typed is letters, whatever they do elsewhere');

@@ -24,7 +24,10 @@ sub row { return (split /\n/, $_[0], -1)[$_[1]] }
 
 # ---- the list of keys ----
 my $plain = frame('80x24', 10, '');
-my $help  = frame('80x24', 10, '?');
+my $first = frame('80x24', 10, '?');
+like($first, qr/six keys are enough/, '? begins with what is enough');
+like($first, qr/all keys and commands\s+q close  \? all keys/, '80x24: that has room on one page, and says what comes next');
+my $help  = frame('80x24', 10, '??');
 like($help, qr/ line 1 of (\d+) *\n\z/, 'the list says which of its lines is at the top');
 my ($lines) = $help =~ /line 1 of (\d+)/;
 my %top = ('<PageDown>' => 23, '<Space>' => 23, '^F' => 23, 'j' => 2, '<Down>' => 2, 'jjk' => 2, 'k' => 1, '<PageUp>' => 1,
@@ -32,19 +35,20 @@ my %top = ('<PageDown>' => 23, '<Space>' => 23, '^F' => 23, 'j' => 2, '<Down>' =
            '<PageDown>' x 9 . 'k' => $lines - 22, '<PageDown><Backspace>' => 1);
 for my $keys (sort keys %top) {
     (my $pressed = $keys) =~ s/\^F/<^F>/;
-    like(frame('80x24', 10, "?$pressed"), qr/ line $top{$keys} of $lines *\n\z/, "$keys stands at line $top{$keys}");
+    like(frame('80x24', 10, "??$pressed"), qr/ line $top{$keys} of $lines *\n\z/, "$keys stands at line $top{$keys}");
 }
-my @seen = map { split /\n/, frame('80x24', 10, '?' . '<PageDown>' x $_) } 0 .. 9;
+my @seen = map { split /\n/, frame('80x24', 10, '??' . '<PageDown>' x $_) } 0 .. 9;
 like(join("\n", @seen), qr/draw everything again/, 'paging comes to its last line');
-is(frame('80x24', 10, "?${_}q"), $plain, "$_ does nothing beneath the list") for 's', 'n', 'v', 'i', '+', '<Tab>', '5', ':';
-is(frame('80x24', 10, "?$_"), $plain, "$_ closes it") for '?', 'q', '<Esc>', '<F1>', '<Enter>';
+is(frame('80x24', 10, "??${_}q"), $plain, "$_ does nothing beneath the list") for 's', 'n', 'v', 'i', '+', '<Tab>', '5', ':';
+is(frame('80x24', 10, "??$_"), $plain, "$_ closes it") for '?', 'q', '<Esc>', '<F1>', '<Enter>';
+is(frame('80x24', 10, "?$_"), $plain, "$_ closes the first page") for 'q', '<Esc>', '<Enter>';
 for my $size ('20x5', '20x3', '10x2', '40x8', '40x10', '60x20') {
     my ($width, $height) = split /x/, $size;
-    my $all = join "\n", map { frame($size, 10, '?' . 'j' x $_) } map { $_ * ($height > 2 ? $height - 2 : 1) } 0 .. 5;
+    my $all = join "\n", map { frame($size, 10, '??' . 'j' x $_) } map { $_ * ($height > 2 ? $height - 2 : 1) } 0 .. 5;
     like($all, qr/stepping|Digits/, "$size: the list is there");
     like(row(frame($size, 10, '?'), $height - 1), qr/^ q close/, "$size: and says how it closes") if $height > 2;
 }
-like(frame('40x10', 10, '?jjj'), qr/^ s Space  step\n   go on by one event, or N; memory and\n/m, 'a narrow list is to be read');
+like(frame('40x10', 10, '??jjj'), qr/^ s Space  step\n   go on by one event, or N; memory and\n/m, 'a narrow list is to be read');
 
 # ---- a measure ----
 my ($question) = map { /^(\d+) lesson\.ask.*How many/ ? $1 : () } `$ringside events $trace lesson.ask`;
@@ -97,14 +101,14 @@ for my $size ('80x24', '100x30', '120x40', '200x60') {
 }
 
 # ---- a first screen, small screens with words ----
-like(row(frame($_, 0, ''), -3), qr/^ n: next stage   \?: all keys$/, "$_: the first screen says what to press")
+like(row(frame($_, 0, ''), -3), qr/^ n: next stop   \?: all keys$/, "$_: the first screen says what to press")
     for '40x12', '80x24', '120x40';
-unlike(frame('80x24', 1, ''), qr/n: next stage/, 'and the next no more');
+unlike(frame('80x24', 1, ''), qr/n: next stop/, 'and the next no more');
 my ($asked) = map { /^(\d+) / ? $1 : () } `$ringside events $trace lesson.ask`;
 for my $size ('40x12', '59x13', '80x12', '80x17', '40x24') {
     my ($width) = split /x/, $size;
     like(frame($size, $asked, ''), qr/^─ Lesson ─{@{[ $width - 9 ]}}$/m, "$size: a question has the whole width");
     is(focus(frame($size, $asked, '<Tab>')), 'Lesson', "$size: and Tab gives its pane the keys");
 }
-like(frame('40x12', $asked, ''), qr/^   work\?\s*\n   a\) 4   b\) 3   c\) 2\s*\n/m, 'choices stand on one line');
+like(frame('40x12', $asked, ''), qr/^   work\?\s*\n   a\) 2   b\) 3   c\) 4   d\) I do not know\s*\n/m, 'choices stand on one line');
 done_testing;

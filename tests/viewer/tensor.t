@@ -103,7 +103,7 @@ for my $chunk (0 .. 2) {
     my @row = map { 4 * $chunk + $_ } 0 .. 3;
     like($frame, qr/1\/3 chunk leaving  float32 \[2, 2\] cpu/, "chunk $chunk is announced with its shape");
     like($frame, qr/^ +0 +1\n +0 +$row[0] +$row[1]\n +1 +$row[2] +$row[3]$/m, "and holds rows @{[2 * $chunk]} and after");
-    like($frame, qr/^ 3 chunk arriving .* no values yet: dev$chunk has not come so far/m,
+    like($frame, qr/^ 3 chunk arriving .* no values yet: dev$chunk is behind the host/m,
         'where it arrives nothing is yet: that comes last');
     like($frame, qr/^ 2 cut from  float32 \[6, 2\]  min 0 mean 5\.5 max 11/m, 'and what it was cut from is told');
     my $second = rest(pane('scatter', 'Tensor', event('scatter', qr/dp\.scatter\.chunk /, $chunk + 1), '<Down>'));

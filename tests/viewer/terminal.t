@@ -55,7 +55,7 @@ sub left {
     shows(qr/ended $status\b.*round $round/s, "$name: status $status");
     line("stty -g | cmp - before && echo same\$((40+$round))");
     shows(qr/^same@{[40 + $round]}/m, "$name: the terminal is as it was");
-    unlike(screen(), qr/s step\s+n stage/, "$name: the main screen is back");
+    unlike(screen(), qr/n next\s+m stage/, "$name: the main screen is back");
 }
 
 sub open_viewer {
@@ -69,6 +69,8 @@ shows(qr/step 1\/[\d?]+/, 's steps');
 type('S');
 shows(qr/step 0\/[\d?]+/, 'S steps back');
 type('?');
+shows(qr/six keys are enough/, '? says which keys are enough');
+type('?');
 shows(qr/go on by one event/, '? lists the keys');
 shows(qr/line 1 of \d+/, 'and says where in it one is');
 type('NPage');
@@ -80,7 +82,7 @@ shows(qr/step 0\/[\d?]+/, 'q closes the list, and no key acted beneath it');
 for my $size ([120, 40], [40, 8], [10, 3], [1, 1], [200, 60], [80, 24]) {
     tmux('resize-window', '-t', 'v', '-x', $size->[0], '-y', $size->[1]);
 }
-shows(qr/^ Where do six.*step 0\/[\d?]+.*\n.*\n(.*\n){21} s step/, 'a burst of resizes ends in a whole frame');
+shows(qr/^ Where do six.*step 0\/[\d?]+.*\n.*\n(.*\n){21} n next/, 'a burst of resizes ends in a whole frame');
 type('q');
 left(0, 'q');
 
@@ -113,7 +115,7 @@ shows(qr/step $at[2]\/[\d?]+/, 'and N goes back there');
 my ($socket) = grep { -S } glob "$folder/live/*/*";
 my $second = `echo where | timeout 10 $viewer --attach $socket --plain 2>&1`;
 is($? >> 8, 0, 'a second screen looks at the same session');
-like($second, qr/^step: $at[2] of /, 'and stands where it stands');
+like($second, qr/^step: $at[2] of /m, 'and stands where it stands');
 `printf 's\\ns\\n' | timeout 10 $viewer --attach $socket --plain`;
 my $moved = (`$ringside step --batch '$moves; step; where' $FindBin::Bin/../../lessons/01-six-rows.lua` =~ /^(\d+) /mg)[-1];
 shows(qr/step $moved\/[\d?]+/, 'what the second does the first shows');
@@ -124,7 +126,7 @@ shows(qr/step $at[3]\/[\d?]+/, 'the first viewer goes on');
 type('c');
 shows(qr/\? How many of the four/, 'a live run stops at a question');
 type('=');
-shows(qr/ \d+ lesson\.ask .*\n Enter answer  Esc later/, '= says where one is');
+shows(qr/ \d+ lesson\.ask .*\n a-d choose  Enter answer  Esc later/, '= says where one is');
 unlike(screen(), qr/answer = "3"|answer=3|chunk takes/, 'and nobody tells the answer');
 type('Enter', 'Enter');
 shows(qr/-> 3  chunk takes pieces/, 'Enter shows it, and why');
@@ -192,7 +194,7 @@ for my $end ('q', 'TERM', 'terminal') {
     isnt(join(' ', glob "$folder/own/*"), '', 'it has folders');
     if ($end eq 'q') {
         type('n', 'n');
-        shows(qr/running/, 'n lets the engine run to a stage that never comes');
+        shows(qr/running/, 'n lets the engine run to a stop that never comes');
         type('C-c');
         shows(qr/paused at event \d+/, '^C pauses it');
     }
