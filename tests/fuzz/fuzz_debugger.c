@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "analysis/state.h"
+#include "analysis/story.h"
 #include "base/str.h"
 #include "base/vec.h"
 #include "cli/session.h"
@@ -87,8 +88,9 @@ begin(struct rig *rig)
     fuzz_assert(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) == 0, "there is a socket");
     struct trace *trace = record();
     *rig = (struct rig){ .engine = ends[1], .session = { .reader = { .fd = ends[0] }, .viewer = -1, .trace = trace,
-                                                         .state = state_new(trace) } };
+                                                         .state = state_new(trace), .story = story_new(trace) } };
     fuzz_assert(rig->session.state != NULL, "there is memory for the state");
+    fuzz_assert(rig->session.story != NULL, "there is memory for the story");
     fuzz_assert(session_run_begin(&rig->session), "there is memory for the run");
     rig->session.engine_run = rig->session.run;
     breaks_use(&rig->session.rules.breaks, trace);
@@ -100,6 +102,7 @@ end(struct rig *rig)
     close(rig->engine);
     close(rig->session.reader.fd);
     state_free(rig->session.state);
+    story_free(rig->session.story);
     breaks_free(&rig->session.rules.breaks);
     session_runs_free(&rig->session);
     str_free(&rig->requests);
