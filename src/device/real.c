@@ -371,8 +371,10 @@ copy_aside(struct task *me, const struct storage *storage, const struct backend_
 static bool
 is_far(const struct storage *storage)
 {
+    if (storage->device == DEVICE_CPU) /* also one of no run: a snapshot that is printed */
+        return false;
     const struct devices *devices = sched_part(storage->sched, PART_DEVICES);
-    return devices->real != NULL && storage->device != DEVICE_CPU;
+    return devices->real != NULL;
 }
 
 bool
